@@ -1,0 +1,122 @@
+//! The operating system's file system.
+#![expect(clippy::disallowed_methods, reason = "this is the one place that touches real files")]
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::Path,
+    time::UNIX_EPOCH,
+};
+
+use super::{DirEntry, Disk, File, FileKind, Metadata, OpenMode};
+
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+
+/// Real files, through the standard library.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsDisk;
+
+impl Disk for OsDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).mode(FILE_MODE);
+        match mode {
+            OpenMode::Read => {}
+            OpenMode::ReadWrite => _ = options.write(true),
+            OpenMode::CreateNew => _ = options.write(true).create_new(true),
+        }
+        Ok(Box::new(options.open(path)?))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().mode(DIR_MODE).create(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        fs::read_dir(path)?
+            .map(|entry| {
+                let entry = entry?;
+                Ok(DirEntry { name: entry.file_name(), kind: kind_of(entry.file_type()?) })
+            })
+            .collect()
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        let metadata = fs::symlink_metadata(path)?;
+        let modified = metadata.modified()?;
+        let modified_ms = match modified.duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
+        };
+        Ok(Metadata { kind: kind_of(metadata.file_type()), len: metadata.len(), modified_ms })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(path)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(FILE_MODE)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stats = rustix::fs::statvfs(path)?;
+        Ok(stats.f_bavail.saturating_mul(stats.f_frsize))
+    }
+}
+
+fn kind_of(kind: fs::FileType) -> FileKind {
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Directory
+    } else {
+        FileKind::Other
+    }
+}
+
+impl File for fs::File {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(self, buf, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        fs::File::sync_data(self)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        fs::File::set_len(self, len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+}

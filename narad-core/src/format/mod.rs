@@ -1,0 +1,21 @@
+//! The on-disk format: bytes in, bytes out. Nothing here touches a file, a clock or a thread.
+//!
+//! `docs/format.md` describes it byte for byte.
+
+mod frame;
+mod offset;
+mod positions;
+mod record;
+
+pub use frame::{
+    CodecNumber, EXTENDED_CODEC, FRAME_MAGIC, FrameHeader, HEADER_LEN, HeaderError, MAX_FRAME_BYTES,
+    StoredCodec, frame_crc, read_extended_codec, write_extended_codec,
+};
+pub use offset::Offset;
+pub use positions::{
+    AHEAD_SLOT_LEN, AheadRecord, AheadSlots, decode_consumer_offset, decode_watermark,
+    encode_consumer_offset, encode_watermark,
+};
+pub use record::{Batch, RECORD_VERSION, Record, RecordError, split_records};
+
+pub(crate) use record::record_starts;

@@ -1,0 +1,134 @@
+//! `Codec`: what happens to the records of a frame between memory and disk.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+
+use super::{LogIdentity, PluginError};
+use crate::{
+    error::{Error, Result},
+    format::{CodecNumber, Offset},
+};
+
+/// Where a frame belongs. A codec may bind to it (authenticate it); most ignore it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct FrameContext<'a> {
+    /// The log.
+    pub log: &'a LogIdentity,
+    /// The offset of the frame's first record.
+    pub base_offset: Offset,
+    /// Records in the frame, ≥ 1.
+    pub count: u32,
+    /// Bytes before the codec, 1 to 256 MiB.
+    pub uncompressed_len: u32,
+}
+
+impl<'a> FrameContext<'a> {
+    /// The context of a frame.
+    pub fn new(log: &'a LogIdentity, base_offset: Offset, count: u32, uncompressed_len: u32) -> Self {
+        Self { log, base_offset, count, uncompressed_len }
+    }
+}
+
+/// Transforms the records of a frame on their way to disk and back.
+///
+/// # Contract
+/// 1. `number` and `name` never change; the number is the codec's own on disk for ever (see `docs/codec-numbers.md`).
+/// 2. `encode` appends at least one byte to `out` and leaves what was there alone.
+/// 3. `decode` of what `encode` appended, with an equal context, appends exactly the bytes that `encode` was given.
+/// 4. `decode` of anything else appends at most `uncompressed_len` bytes or answers an error. It allocates no more
+///    than that, whatever the bytes claim, and never panics; a panic is contained and counts as an error.
+/// 5. The output depends on nothing but the arguments and the codec's own configuration: a frame outlives the process.
+/// 6. Calls come from many threads at once, outside every lock that a reader of the log needs. No I/O.
+///
+/// An error or a panic in `encode` fails that commit and leaves nothing behind; in `decode` it makes that frame
+/// corrupt for that read.
+///
+/// # Example
+///
+/// A codec that flips every bit. Its conformance run is one line:
+/// `narad_core::testkit::conformance::codec(|| Arc::new(Inverted))`.
+///
+/// ```
+/// use narad_core::{format::CodecNumber, plugin::{Codec, FrameContext, PluginError}};
+///
+/// #[derive(Debug)]
+/// struct Inverted;
+///
+/// impl Codec for Inverted {
+///     fn number(&self) -> CodecNumber {
+///         const { CodecNumber::new(5000).expect("5000 is a codec number") }
+///     }
+///     fn name(&self) -> &str {
+///         "inverted"
+///     }
+///     fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
+///         out.extend(raw.iter().map(|byte| !byte));
+///         Ok(())
+///     }
+///     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
+///         if stored.len() != frame.uncompressed_len as usize {
+///             return Err("not the length that the frame states".into());
+///         }
+///         out.extend(stored.iter().map(|byte| !byte));
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// # The usual mistake
+///
+/// Trusting a length inside the stored bytes: `out.reserve(claimed)` before checking it against
+/// `frame.uncompressed_len` lets twenty bytes ask for gigabytes. Check first, or decode into a bounded writer.
+pub trait Codec: Debug + Send + Sync + 'static {
+    /// The codec's number on disk.
+    fn number(&self) -> CodecNumber;
+
+    /// The codec's name in configuration and metrics.
+    fn name(&self) -> &str;
+
+    /// Appends the stored form of `raw` to `out`.
+    ///
+    /// # Errors
+    /// Whatever keeps the frame from being encoded; the commit fails with it.
+    fn encode(&self, frame: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError>;
+
+    /// Appends the records of a frame, as they were before `encode`, to `out`.
+    ///
+    /// # Errors
+    /// Whatever keeps the frame from being decoded; the record is answered as corrupt.
+    fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError>;
+}
+
+/// The codecs a log can read, by number.
+#[derive(Debug, Clone, Default)]
+pub struct CodecSet(BTreeMap<CodecNumber, Arc<dyn Codec>>);
+
+impl CodecSet {
+    /// No codec at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a codec.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when another codec has its number already.
+    pub fn insert(&mut self, codec: Arc<dyn Codec>) -> Result<()> {
+        let number = codec.number();
+        match self.0.get(&number) {
+            Some(other) if other.name() != codec.name() => Err(Error::InvalidArgument {
+                name: "codec",
+                reason: format!("{} and {} both claim number {number}", other.name(), codec.name()),
+            }),
+            _ => {
+                self.0.insert(number, codec);
+                Ok(())
+            }
+        }
+    }
+
+    /// The codec of that number.
+    pub fn get(&self, number: CodecNumber) -> Option<&Arc<dyn Codec>> {
+        self.0.get(&number)
+    }
+}

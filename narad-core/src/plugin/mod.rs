@@ -1,0 +1,21 @@
+//! The four places where somebody else's crate plugs in, and the registry that builds a plugin from its name.
+//!
+//! A plugin decides, the engine acts: a plugin is asked a question and answers it from what it is handed. It does
+//! no I/O, takes no lock of the engine, and the engine checks every answer.
+
+mod codec;
+mod identity;
+mod registry;
+mod retention;
+mod sync;
+mod wake;
+
+pub use codec::{Codec, CodecSet, FrameContext};
+pub use identity::{Incarnation, LogIdentity, PartitionId};
+pub use registry::{PluginContext, PluginKind, Registry, RegistryError};
+pub use retention::{RetentionDecision, RetentionPolicy, RetentionView, SegmentInfo};
+pub use sync::{BatchedSync, SyncDecision, SyncPolicy, Unsynced};
+pub use wake::{SilentWake, WakeNotifier, WakeReason};
+
+/// What a plugin answers when it cannot do what it was asked.
+pub type PluginError = Box<dyn std::error::Error + Send + Sync>;
