@@ -1,1 +1,26 @@
-//! x
+//! A message broker assembled from `narad-core`: HTTP produce, lease-based consume, replay.
+//!
+//! The parts, from the ground floor up; each uses only those before it:
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`duration`], [`config`] | durations with units; one typed tree of settings, validated whole before anything opens |
+//! | [`telemetry`] | log output, and every metric's name |
+//! | [`meta`] | topics and their versions, behind `MetaStore`; the embedded one on redb |
+//! | [`ingress`] | the produce WAL and its dispatcher |
+//! | [`queue`] | leases, the frontier, waiters |
+//! | [`broker`] | the use cases; knows no HTTP |
+//! | [`http`] | the routes of `/v1` and the mapping of errors to statuses, nothing else |
+//! | [`serve`] | a running server: open, listen, shut down |
+//! | [`cli`] | the command `narad` |
+
+pub mod broker;
+pub mod cli;
+pub mod config;
+pub mod duration;
+pub mod http;
+pub mod ingress;
+pub mod meta;
+pub mod queue;
+pub mod serve;
+pub mod telemetry;

@@ -1,0 +1,1 @@
+//! The produce WAL, its checkpoint, the dispatcher.

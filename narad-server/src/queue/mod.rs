@@ -1,0 +1,1 @@
+//! Leases, the frontier, waiters, the pump.
