@@ -1,1 +1,255 @@
-//! x
+//! A data directory: its lock, its layout, the open logs of its topics, and how far their consumers are.
+//!
+//! A [`Store`] opens logs by topic and partition when they are first used, keeps a deleted topic's records and
+//! positions from its successor, lets retention look at the open logs, and closes those that nobody uses. It knows
+//! nothing of HTTP, and holds no leases.
+//!
+//! Lock order, from the outside in: a log's produce lock, the topic's guard, the maps. File I/O is done under the
+//! guard alone, so opening or closing a log stalls callers of its own topic and nobody else.
+
+mod background;
+mod backoff;
+mod consumer_state;
+mod delete;
+mod files;
+mod incarnation;
+mod layout;
+mod lock;
+mod logs;
+mod reaper;
+mod spec;
+mod topic;
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use self::{background::Background, consumer_state::Committer, layout::Layout, reaper::Reaper, topic::Topic};
+pub use self::{
+    consumer_state::ConsumerPosition,
+    layout::check_topic_name,
+    spec::{OpenFailure, PartitionStats, StoreOptions, TopicSpec},
+};
+use crate::{
+    Error, Result,
+    disk::{DiskExt, File},
+    log::Log,
+    plugin::{Incarnation, PartitionId, RetentionPolicy},
+    runtime::Runtime,
+};
+
+/// An open data directory. Cloning it gives another handle; [`close`](Self::close) before the last one goes, or the
+/// logs close as after a crash.
+#[derive(Debug, Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    runtime: Runtime,
+    layout: Layout,
+    options: StoreOptions,
+    topics: RwLock<HashMap<Arc<str>, Arc<Topic>>>,
+    committer: Committer,
+    reaper: Reaper,
+    background: Background,
+    closed: AtomicBool,
+    /// Held as long as the store is open. The last field, so that it is the last to go.
+    lock: Mutex<Option<Box<dyn File>>>,
+}
+
+impl Store {
+    /// Opens the data directory, creating it if need be, and removes what interrupted deletes left. No log is opened.
+    ///
+    /// # Errors
+    /// `Locked` when another process, or another store of this one, has it open.
+    pub fn open(runtime: &Runtime, data_dir: &Path, options: StoreOptions) -> Result<Self> {
+        let (disk, layout) = (&**runtime.disk(), Layout::new(data_dir));
+        let create =
+            |dir: &Path| disk.create_dir_all_durable(dir).map_err(|error| Error::io("mkdir", dir, error));
+        create(data_dir)?;
+        let lock = lock::take(disk, &layout)?;
+        for dir in [layout.topics(), layout.meta(), layout.produce_wal()] {
+            create(&dir)?;
+        }
+        // An earlier process may have died between making these names and making them durable.
+        files::sync_dir(disk, data_dir)?;
+        let first_sweep = runtime.clock().monotonic().saturating_add(options.sweep_interval);
+        let inner = Inner {
+            runtime: runtime.clone(),
+            layout,
+            options,
+            topics: RwLock::default(),
+            committer: Committer::default(),
+            reaper: Reaper::new(first_sweep),
+            background: Background::default(),
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(Some(lock)),
+        };
+        inner.remove_leftovers()?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The partition's log, opened if it is not open. Blocks while it, or another log of the topic, is being opened
+    /// or closed; never because of another topic.
+    ///
+    /// The first open of a topic marks its directory with the incarnation. A directory that another incarnation
+    /// left under the name is set aside as `<name>.stale-<id>`, never served and never removed here.
+    ///
+    /// # Errors
+    /// `Closed` after [`close`](Self::close); `InvalidArgument` for a partition that the topic has not got, a name
+    /// that is no topic's, and an incarnation that was deleted or replaced; what [`Log::open`] says.
+    pub fn log(&self, spec: &TopicSpec, partition: PartitionId) -> Result<Log> {
+        self.inner.log(spec, partition)
+    }
+
+    /// The same without blocking the executor: at once when the log is open, else on the runtime's pool.
+    pub fn log_async(
+        &self,
+        spec: &TopicSpec,
+        partition: PartitionId,
+    ) -> impl Future<Output = Result<Log>> + Send + 'static + use<> {
+        let answer = match self.inner.open_log(spec, partition) {
+            Ok(Some(open)) => Ok(Ok(open.log.clone())),
+            Ok(None) => Err((self.inner.clone(), spec.clone())),
+            Err(error) => Ok(Err(error)),
+        };
+        async move {
+            match answer {
+                Ok(at_once) => at_once,
+                Err((store, spec)) => {
+                    let (runtime, group) = (store.runtime.clone(), spec.name.clone());
+                    runtime.run_blocking(&group, move || store.log(&spec, partition)).await
+                }
+            }
+        }
+    }
+
+    /// Opens every partition of `specs`, `parallelism` topics at once (`None`: as many as there are cores, at most
+    /// 8), and returns those that could not be opened; each is logged, and tried again when it is used.
+    pub fn open_all(&self, specs: &[TopicSpec], parallelism: Option<usize>) -> Vec<OpenFailure> {
+        self.inner.open_all(specs, parallelism)
+    }
+
+    /// What a partition holds. Opens no log and creates nothing; waits for a log of the topic that is being opened
+    /// or closed.
+    pub fn stats(&self, spec: &TopicSpec, partition: PartitionId) -> Result<PartitionStats> {
+        self.inner.stats(spec, partition)
+    }
+
+    /// Replaces the retention of a topic's open logs, in place and at once. Logs that are opened later go by their
+    /// [`TopicSpec`]. Never blocks on file I/O.
+    pub fn set_retention(&self, topic: &str, policy: Arc<dyn RetentionPolicy>) {
+        let topic = self.inner.topics.read().get(topic).cloned();
+        if let Some(topic) = topic {
+            topic.set_retention(&policy);
+        }
+    }
+
+    /// Deletes what an incarnation of a topic has on disk, after closing its logs. From here on nobody gets a log
+    /// of that incarnation, and its consumers' positions are forgotten. Idempotent; needs no open.
+    ///
+    /// A crash leaves the topic whole or gone. A directory of another incarnation is left alone; one without a
+    /// marker is set aside as `<name>.stale-<id>`.
+    ///
+    /// # Errors
+    /// When it could not be set aside; then the topic's files are whole. Files that cannot be removed after that
+    /// are no error: the next start removes them.
+    pub fn delete_topic(&self, name: &str, incarnation: Incarnation) -> Result<()> {
+        self.inner.delete_topic(name, incarnation)
+    }
+
+    /// How far the partition's consumers are: what was last recorded, or what the files say. When the log is open,
+    /// a position beyond its bounds is brought into them. Blocking; creates nothing.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be read: that is not taken for "nothing settled".
+    pub fn consumer_position(&self, spec: &TopicSpec, partition: PartitionId) -> Result<ConsumerPosition> {
+        self.inner.consumer_position(spec, partition)
+    }
+
+    /// Takes over a new position: in the page cache within 100 ms, synced within
+    /// [`consumer_commit_interval`](StoreOptions::consumer_commit_interval), exact at [`close`](Self::close). Cheap,
+    /// and never blocks on file I/O. Without effect once the incarnation was deleted or the store closed.
+    pub fn record_position(&self, spec: &TopicSpec, partition: PartitionId, position: ConsumerPosition) {
+        self.inner.record_position(spec, partition, position);
+    }
+
+    /// Where the produce WAL lives.
+    pub fn ingress_dir(&self) -> PathBuf {
+        self.inner.layout.produce_wal()
+    }
+
+    /// Where the metastore lives.
+    pub fn meta_dir(&self) -> PathBuf {
+        self.inner.layout.meta()
+    }
+
+    /// One step of the background work, by the runtime's clock: positions, then reopening, retention, eviction.
+    pub fn tick(&self) {
+        let (store, now) = (&self.inner, self.inner.now());
+        if self.inner.check_open().is_ok() {
+            let _ = store.committer.pass(store, now, false);
+            store.reaper.step(store, now);
+        }
+    }
+
+    /// Starts the threads that do the background work until [`close`](Self::close).
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub fn start(&self) -> Result<()> {
+        self.inner.check_open()?;
+        self.inner.background.start(&self.inner)
+    }
+
+    /// Closes every log, makes every position exact on disk, and gives the directory back. Idempotent.
+    ///
+    /// # Errors
+    /// The first failure; everything else is closed all the same.
+    pub fn close(&self) -> Result<()> {
+        let store = &self.inner;
+        if store.closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        store.background.stop();
+        let logs = store.close_all();
+        let (_, positions) = store.committer.pass(store, store.now(), true);
+        store.lock.lock().take();
+        logs.and(positions)
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Duration {
+        self.runtime.clock().monotonic()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    fn count_error(&self, kind: &'static str) {
+        self.runtime.metrics().error("storage", kind);
+    }
+
+    /// The topic's place, made on first use; refused for a name that is no topic's.
+    fn topic(&self, name: &str) -> Result<Arc<Topic>> {
+        if let Some(topic) = self.topics.read().get(name) {
+            return Ok(topic.clone());
+        }
+        check_topic_name(name)?;
+        let name: Arc<str> = name.into();
+        Ok(self.topics.write().entry(name.clone()).or_insert_with(|| Arc::new(Topic::new(name))).clone())
+    }
+}

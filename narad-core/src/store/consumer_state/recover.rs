@@ -1,0 +1,82 @@
+//! What a partition's files say about its consumers: the larger of the two frontiers, and what was settled above it.
+//!
+//! Reads, and never writes. What is damaged is no evidence: the price is a duplicate, never a skipped record.
+
+use std::{io, path::Path};
+
+use super::ConsumerPosition;
+use crate::{
+    Error, Result,
+    disk::{Disk, DiskExt, FileKind},
+    format::{AHEAD_SLOT_LEN, AheadSlots, Offset, decode_consumer_offset},
+    store::{files::kind, layout::PartitionPaths},
+};
+
+/// The position as the files have it.
+///
+/// # Errors
+/// `Io` when a file cannot be read: it is not taken for an empty one, since that would deliver everything again.
+pub(super) fn recover(disk: &dyn Disk, paths: &PartitionPaths) -> Result<ConsumerPosition> {
+    // One byte more than fits, so that a longer file is seen to be one.
+    let levelled = read(disk, &paths.consumer_offset(), 9)?.and_then(|bytes| {
+        let decoded = decode_consumer_offset(&bytes);
+        if decoded.is_none() && !bytes.is_empty() {
+            tracing::warn!(file = %paths.consumer_offset().display(), "no frontier in it; passed over");
+        }
+        decoded.flatten()
+    });
+    let slots = read(disk, &paths.consumer_ahead(), 2 * AHEAD_SLOT_LEN)?.map(|bytes| {
+        let slots = AheadSlots::decode(&bytes);
+        if slots.newest().is_none() && !bytes.is_empty() {
+            tracing::warn!(file = %paths.consumer_ahead().display(), "no valid record in it; passed over");
+        }
+        slots
+    });
+    let newest = slots.as_ref().and_then(AheadSlots::newest).map(|(_, record)| record);
+    let frontier = levelled.max(newest.and_then(|record| record.frontier));
+    let acked = newest.map_or_else(Vec::new, |record| above(&record.acked, frontier));
+    Ok(ConsumerPosition { frontier, acked })
+}
+
+/// Brings a position into the bounds of its log: nothing settled at or above `end`, everything settled below
+/// `start`. Returns what it changed, in words for the log.
+pub(super) fn clamp(position: &mut ConsumerPosition, start: Offset, end: Offset) -> Option<&'static str> {
+    let last_before = |bound: Offset| bound.get().checked_sub(1).and_then(Offset::new);
+    let (lowest, highest) = (last_before(start), last_before(end));
+    let beyond = position.acked.len();
+    position.acked.retain(|&offset| offset < end);
+    let mut changed = (position.acked.len() < beyond).then_some("settled offsets lie beyond the log's end");
+    if position.frontier > highest {
+        position.frontier = highest;
+        changed = Some("the frontier lies beyond the log's end");
+    } else if position.frontier < lowest {
+        // A fresh position is no loss, and the frontier of nothing settled is where every log begins.
+        if position.frontier.is_some() {
+            changed = Some("the frontier lies below the log's start");
+        }
+        position.frontier = lowest;
+    }
+    position.acked = above(&position.acked, position.frontier);
+    changed
+}
+
+fn above(acked: &[Offset], frontier: Option<Offset>) -> Vec<Offset> {
+    acked.iter().copied().filter(|&offset| Some(offset) > frontier).collect()
+}
+
+/// The file's first bytes; `None` when there is none, or something that is no file.
+fn read(disk: &dyn Disk, path: &Path, limit: usize) -> Result<Option<Vec<u8>>> {
+    match kind(disk, path)? {
+        None => return Ok(None),
+        Some(FileKind::File) => {}
+        Some(_) => {
+            tracing::warn!(file = %path.display(), "not a regular file; passed over");
+            return Ok(None);
+        }
+    }
+    match disk.read_small(path, limit) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path, error)),
+    }
+}

@@ -1,0 +1,131 @@
+//! Whose a topic's directory is: the marker that ties it to one life of the topic's name.
+//!
+//! Called under the topic's guard. A directory is renamed on the word of a marker that names somebody else, and
+//! never removed here.
+
+use std::path::PathBuf;
+
+use crate::{
+    Error, Result,
+    disk::{Disk, DiskExt, FileExt, FileKind},
+    plugin::Incarnation,
+    store::{
+        files::{create_dir, kind, open_or_create, sync_dir, unusable},
+        layout::{Layout, TopicPaths},
+    },
+};
+
+/// Longer than any marker, so that a file which only begins like one is told apart.
+const MARKER_LIMIT: usize = 32;
+
+/// What a topic's directory says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// There is no such directory.
+    NoDirectory,
+    /// A directory without a marker, or with one that names nobody: a crash cut its writing short.
+    Unmarked,
+    /// The directory of this incarnation.
+    Of(Incarnation),
+}
+
+/// Reads the marker.
+///
+/// # Errors
+/// `Unusable` for a symbolic link or file in the directory's place, and for a marker that is no file.
+pub(super) fn owner(disk: &dyn Disk, paths: &TopicPaths) -> Result<Owner> {
+    match kind(disk, paths.dir())? {
+        None => return Ok(Owner::NoDirectory),
+        Some(FileKind::Directory) => {}
+        Some(_) => return Err(unusable(paths.dir(), "a topic is a directory, and links are not followed")),
+    }
+    let marker = paths.marker();
+    match kind(disk, &marker)? {
+        None => return Ok(Owner::Unmarked),
+        Some(FileKind::File) => {}
+        Some(_) => return Err(unusable(&marker, "the incarnation marker is not a regular file")),
+    }
+    let bytes = disk.read_small(&marker, MARKER_LIMIT).map_err(|error| Error::io("read", &marker, error))?;
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    match text.strip_suffix('\n').unwrap_or(text).trim_end_matches('\r').parse() {
+        Ok(id) => Ok(Owner::Of(id)),
+        Err(_) => {
+            tracing::warn!(marker = %marker.display(), "the incarnation marker names nobody");
+            Ok(Owner::Unmarked)
+        }
+    }
+}
+
+/// Makes sure that the directory `topics/<name>` is there, durably, and belongs to `id`. What another incarnation
+/// left under the name is quarantined; `retire` is called with its id before it is moved, so that its logs are
+/// closed and its consumer state forgotten before a fresh directory exists.
+pub(super) fn claim(
+    disk: &dyn Disk,
+    layout: &Layout,
+    name: &str,
+    id: Incarnation,
+    retire: impl FnOnce(Incarnation),
+) -> Result<()> {
+    let paths = layout.topic(name)?;
+    match owner(disk, &paths)? {
+        Owner::Of(found) if found == id => {
+            // An earlier process may have died between making these names and making them durable.
+            sync_dir(disk, paths.dir())?;
+            return sync_dir(disk, &layout.topics());
+        }
+        Owner::Of(found) => {
+            tracing::error!(topic = name, expected = %id, %found, "the directory belongs to another incarnation");
+            retire(found);
+            quarantine(disk, layout, name, found)?;
+            create_dir(disk, paths.dir())?;
+        }
+        Owner::Unmarked => {
+            tracing::info!(topic = name, incarnation = %id, "adopting a directory without a marker")
+        }
+        Owner::NoDirectory => _ = create_dir(disk, paths.dir())?,
+    }
+    sync_dir(disk, &layout.topics())?;
+    stamp(disk, &paths, id)
+}
+
+/// Sets the directory of `name` aside as `old`'s, never to be served.
+pub(super) fn quarantine(disk: &dyn Disk, layout: &Layout, name: &str, old: Incarnation) -> Result<PathBuf> {
+    let to = set_aside(disk, layout, name, layout.quarantine(name, old))?;
+    tracing::error!(topic = name, incarnation = %old, to = %to.display(), "quarantined a directory");
+    Ok(to)
+}
+
+/// Renames the directory of `name` to the first free one of `places`, durably.
+pub(super) fn set_aside(
+    disk: &dyn Disk,
+    layout: &Layout,
+    name: &str,
+    places: impl Iterator<Item = PathBuf>,
+) -> Result<PathBuf> {
+    let paths = layout.topic(name)?;
+    for to in places {
+        if kind(disk, &to)?.is_some() {
+            continue;
+        }
+        disk.rename(paths.dir(), &to).map_err(|error| Error::io("rename", paths.dir(), error))?;
+        sync_dir(disk, &layout.topics())?;
+        return Ok(to);
+    }
+    Err(unusable(paths.dir(), "no free name to set it aside under"))
+}
+
+/// In place and not through a temporary file: a marker cut short names nobody, no record can be there yet, and the
+/// next claim writes it again, so neither a crash nor a full disk leaves anything that has to be cleaned up.
+fn stamp(disk: &dyn Disk, paths: &TopicPaths, id: Incarnation) -> Result<()> {
+    let marker = paths.marker();
+    let io = |op: &'static str| {
+        let marker = marker.clone();
+        move |error| Error::io(op, marker, error)
+    };
+    let file = open_or_create(disk, &marker)?;
+    let text = id.to_string();
+    file.write_all_at(text.as_bytes(), 0).map_err(|(_, error)| io("write")(error))?;
+    file.set_len(text.len() as u64).map_err(io("truncate"))?;
+    file.sync_data().map_err(io("fsync"))?;
+    sync_dir(disk, paths.dir())
+}

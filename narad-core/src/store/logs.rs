@@ -1,0 +1,132 @@
+//! The open logs: opened on first use, looked at without opening, closed together.
+//!
+//! Nothing here holds the map's lock across file I/O, or one topic's guard while it waits for another's.
+
+use std::{
+    num::NonZero,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    Inner, OpenFailure, PartitionStats, TopicSpec,
+    topic::{OpenLog, Topic},
+};
+use crate::{
+    Error, Result,
+    log::{self, Log},
+    plugin::PartitionId,
+};
+
+/// Topics that are opened or closed at once, unless the caller says otherwise.
+const MOST_AT_ONCE: usize = 8;
+
+impl Inner {
+    /// The log if it is open: no file is touched and no guard taken.
+    pub(super) fn open_log(&self, spec: &TopicSpec, partition: PartitionId) -> Result<Option<Arc<OpenLog>>> {
+        self.check_open()?;
+        spec.check(partition)?;
+        let topic = self.topics.read().get(&spec.name).cloned();
+        let open = topic.and_then(|topic| topic.find(spec.incarnation, partition));
+        if let Some(open) = &open {
+            open.touch(self.now());
+        }
+        Ok(open)
+    }
+
+    pub(super) fn log(&self, spec: &TopicSpec, partition: PartitionId) -> Result<Log> {
+        if let Some(open) = self.open_log(spec, partition)? {
+            return Ok(open.log.clone());
+        }
+        let topic = self.topic(&spec.name)?;
+        let mut guarded = topic.guard.lock();
+        // Others may have opened it, or closed the store, while this one waited for the guard.
+        if let Some(open) = self.open_log(spec, partition)? {
+            return Ok(open.log.clone());
+        }
+        let paths = topic.prepare(&mut guarded, self, spec.incarnation, partition)?;
+        let changes = topic.retention_changes();
+        let log = Log::open(&self.runtime, paths.dir(), spec.log_options(partition))?;
+        let open = OpenLog::new(log.clone(), spec.incarnation, partition, spec.retention.clone(), self.now());
+        topic.install(open, changes);
+        Ok(log)
+    }
+
+    pub(super) fn stats(&self, spec: &TopicSpec, partition: PartitionId) -> Result<PartitionStats> {
+        self.check_open()?;
+        spec.check(partition)?;
+        let topic = self.topic(&spec.name)?;
+        if let Some(open) = topic.find(spec.incarnation, partition) {
+            return Ok(open.log.stats().into());
+        }
+        // A log that is being closed is half written; who closes it holds the guard.
+        let guarded = topic.guard.lock();
+        if let Some(open) = topic.find(spec.incarnation, partition) {
+            return Ok(open.log.stats().into());
+        }
+        match topic.existing(&guarded, self, spec.incarnation, partition)? {
+            Some(paths) => Ok(log::peek(&self.runtime, paths.dir())?.into()),
+            None => Ok(PartitionStats::untouched()),
+        }
+    }
+
+    pub(super) fn open_all(&self, specs: &[TopicSpec], parallelism: Option<usize>) -> Vec<OpenFailure> {
+        let failures = Mutex::new(Vec::new());
+        side_by_side(specs, parallelism, |spec| {
+            for partition in (0..spec.partitions).map(PartitionId) {
+                if let Err(error) = self.log(spec, partition) {
+                    tracing::error!(topic = %spec.name, %partition, %error, "could not open a partition");
+                    self.count_error("open");
+                    failures.lock().push(OpenFailure { topic: spec.name.clone(), partition, error });
+                }
+            }
+        });
+        failures.into_inner()
+    }
+
+    /// Closes every log, several topics at once. Returns the first failure; each is logged.
+    pub(super) fn close_all(&self) -> Result<()> {
+        let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
+        let outcome = Mutex::new(Ok(()));
+        side_by_side(&topics, None, |topic| {
+            let _guarded = topic.guard.lock();
+            for open in topic.open_logs() {
+                match topic.close_log(&open) {
+                    Ok(()) | Err(Error::Closed) => {}
+                    Err(error) => {
+                        tracing::error!(topic = %topic.name, partition = %open.partition, %error,
+                            "could not close a partition");
+                        self.count_error("close");
+                        let mut first = outcome.lock();
+                        if first.is_ok() {
+                            *first = Err(error);
+                        }
+                    }
+                }
+            }
+        });
+        outcome.into_inner()
+    }
+}
+
+/// Does `work` for each item, on a few threads.
+fn side_by_side<T: Sync>(items: &[T], parallelism: Option<usize>, work: impl Fn(&T) + Sync) {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = parallelism.unwrap_or(cores.min(MOST_AT_ONCE)).clamp(1, items.len().max(1));
+    let next = AtomicUsize::new(0);
+    let run = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(item);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(run);
+        }
+        run();
+    });
+}

@@ -1,0 +1,139 @@
+//! What open logs need from time to time: retention, closing when idle, reopening when poisoned.
+//!
+//! One reaper serves all logs of the store. It waits for no topic's guard: who holds it is opening or closing a log,
+//! and is passed over until the next step.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    Inner,
+    topic::{OpenLog, Topic},
+};
+use crate::Error;
+
+/// How soon a poisoned log is noticed.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the reaper remembers between its steps.
+#[derive(Debug)]
+pub(super) struct Reaper(Mutex<Plan>);
+
+#[derive(Debug)]
+struct Plan {
+    next_sweep: Duration,
+    /// How many poisonings the process had counted when all logs were last looked at, `None` while some log waits
+    /// to be reopened.
+    poisonings: Option<u64>,
+}
+
+impl Reaper {
+    pub(super) fn new(first_sweep: Duration) -> Self {
+        Self(Mutex::new(Plan { next_sweep: first_sweep, poisonings: Some(0) }))
+    }
+
+    /// One step by the clock. Returns when the next is due.
+    pub(super) fn step(&self, store: &Inner, now: Duration) -> Duration {
+        let mut plan = self.0.lock();
+        // A log says nothing when it is poisoned; the process counts it, and a count is cheap to watch.
+        let poisonings = store.runtime.metrics().error_count("storage", "fsync_poisoned");
+        if plan.poisonings != Some(poisonings) {
+            let healed = each_log(store, |topic, open| heal(store, topic, open, now));
+            plan.poisonings = healed.then_some(poisonings);
+        }
+        if plan.next_sweep <= now {
+            each_log(store, |topic, open| sweep(store, topic, open) && evict(store, topic, open, now));
+            plan.next_sweep = now.saturating_add(store.options.sweep_interval);
+        }
+        plan.next_sweep.min(now.saturating_add(WATCH_INTERVAL))
+    }
+}
+
+/// Returns whether `work` said yes for all.
+fn each_log(store: &Inner, mut work: impl FnMut(&Topic, &Arc<OpenLog>) -> bool) -> bool {
+    let topics: Vec<Arc<Topic>> = store.topics.read().values().cloned().collect();
+    let mut all = true;
+    for topic in topics {
+        for open in topic.open_logs() {
+            all &= work(&topic, &open);
+        }
+    }
+    all
+}
+
+/// Reopens the log if it is poisoned and a try is due. Returns whether it is well.
+fn heal(store: &Inner, topic: &Topic, open: &OpenLog, now: Duration) -> bool {
+    if open.log.is_closed() || open.log.stats().poisoned.is_none() {
+        return true;
+    }
+    let mut backoff = open.reopening.lock();
+    if backoff.waits_until(now).is_some() {
+        return false;
+    }
+    let Some(_guarded) = topic.guard.try_lock() else { return false };
+    store.count_error("reopen_try");
+    match open.log.reopen() {
+        Ok(()) => {
+            backoff.reset();
+            tracing::warn!(topic = %topic.name, partition = %open.partition, "reopened a poisoned log");
+            true
+        }
+        Err(Error::Closed) => true,
+        Err(error) => {
+            let wait = backoff.failed(now).saturating_sub(now);
+            tracing::error!(topic = %topic.name, partition = %open.partition, %error, ?wait,
+                "could not reopen a poisoned log");
+            false
+        }
+    }
+}
+
+/// Lets retention look at the log. Whatever a plugin does, the next log has its turn. Returns whether it went well.
+fn sweep(store: &Inner, topic: &Topic, open: &OpenLog) -> bool {
+    let frontier = *open.frontier.lock();
+    match catch_unwind(AssertUnwindSafe(|| open.log.sweep(frontier))) {
+        Ok(Ok(_)) => true,
+        Ok(Err(Error::Closed)) => false,
+        Ok(Err(error)) => {
+            tracing::error!(topic = %topic.name, partition = %open.partition, %error, "a retention sweep failed");
+            store.count_error("retention_sweep");
+            false
+        }
+        Err(_) => {
+            tracing::error!(topic = %topic.name, partition = %open.partition, "a retention sweep panicked");
+            store.count_error("retention_panic");
+            false
+        }
+    }
+}
+
+/// Closes the log if it was idle for long enough.
+fn evict(store: &Inner, topic: &Topic, open: &Arc<OpenLog>, now: Duration) -> bool {
+    let idle = open.idle_for(now);
+    if store.options.idle_eviction.is_none_or(|limit| idle < limit) {
+        return true;
+    }
+    let stats = open.log.stats();
+    // Nobody sweeps a closed log: one whose records age stays open until they are gone.
+    let ages = open.retention.lock().roll_age().is_some();
+    if stats.poisoned.is_some() || (ages && stats.bytes > 0) {
+        return true;
+    }
+    let Some(_guarded) = topic.guard.try_lock() else { return true };
+    match topic.close_log(open) {
+        Ok(()) | Err(Error::Closed) => {
+            tracing::debug!(topic = %topic.name, partition = %open.partition, "closed an idle log");
+            true
+        }
+        Err(error) => {
+            tracing::error!(topic = %topic.name, partition = %open.partition, %error, "could not close an idle log");
+            store.count_error("close");
+            false
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the store is told of a topic, and what it tells of a partition.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    Error, Result,
+    format::Offset,
+    log::{ClosedStats, LogOptions, LogStats},
+    plugin::{
+        Codec, CodecSet, Incarnation, LogIdentity, PartitionId, RetentionPolicy, SyncPolicy, WakeNotifier,
+    },
+};
+
+/// How a store works.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// How much consumer progress a power loss can take: the interval at which positions that moved are synced.
+    /// A crash of the process alone takes at most 100 ms. What is taken is delivered again.
+    pub consumer_commit_interval: Duration,
+    /// A log that nobody asked for and nobody wrote to for so long is closed, and opened again when it is asked
+    /// for; one that retention will still delete something from stays open. `None`: logs stay open.
+    pub idle_eviction: Option<Duration>,
+    /// How often retention looks at the open logs.
+    pub sweep_interval: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            consumer_commit_interval: Duration::from_secs(1),
+            idle_eviction: Some(Duration::from_secs(30 * 60)),
+            sweep_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A topic, as the metadata describe it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TopicSpec {
+    /// Its name; see [`check_topic_name`](super::check_topic_name).
+    pub name: Arc<str>,
+    /// Which life of the name this is.
+    pub incarnation: Incarnation,
+    /// How many partitions it has.
+    pub partitions: u32,
+    /// The codec for new frames.
+    pub codec: Arc<dyn Codec>,
+    /// The codecs that frames may have been written with.
+    pub readable: CodecSet,
+    /// Which segments may go.
+    pub retention: Arc<dyn RetentionPolicy>,
+    /// When records are synced that nobody commits.
+    pub sync: Arc<dyn SyncPolicy>,
+    /// Told of every announcement of its logs.
+    pub wake: Arc<dyn WakeNotifier>,
+    /// The size at which a segment is full, in bytes.
+    pub segment_bytes: u64,
+}
+
+impl TopicSpec {
+    /// How the log of a partition is opened.
+    pub(super) fn log_options(&self, partition: PartitionId) -> LogOptions {
+        let identity = LogIdentity::partition(self.name.clone(), self.incarnation, partition);
+        let mut options = LogOptions::for_log(identity, self.codec.clone());
+        options.readable = self.readable.clone();
+        options.sync = self.sync.clone();
+        options.retention = self.retention.clone();
+        options.wake = self.wake.clone();
+        options.segment_bytes = self.segment_bytes;
+        options
+    }
+
+    pub(super) fn check(&self, partition: PartitionId) -> Result<()> {
+        if partition.0 < self.partitions {
+            return Ok(());
+        }
+        let reason = format!("{partition}: topic {} has {}", self.name, self.partitions);
+        Err(Error::InvalidArgument { name: "partition", reason })
+    }
+}
+
+/// What a partition holds, whether its log is open or not.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PartitionStats {
+    /// Whether its log is open.
+    pub open: bool,
+    /// Segment files.
+    pub segments: usize,
+    /// The oldest offset kept.
+    pub oldest: Offset,
+    /// The offset of the next record; `None` when that would take an open.
+    pub next: Option<Offset>,
+    /// The exclusive bound of what can be read; `None` when the files of a closed partition do not state it.
+    pub high_watermark: Option<Offset>,
+    /// Bytes of all segment files.
+    pub bytes: u64,
+    /// The age of what is oldest, Unix milliseconds: of an open log the first write of its oldest segment, of a
+    /// closed one the last, as the file system has it.
+    pub oldest_segment_ms: Option<i64>,
+    /// The failure that poisoned the log, if it is.
+    pub poisoned: Option<Error>,
+}
+
+impl PartitionStats {
+    /// Of a partition that nobody has written to.
+    pub(super) fn untouched() -> Self {
+        Self { next: Some(Offset::ZERO), high_watermark: Some(Offset::ZERO), ..Self::default() }
+    }
+}
+
+impl From<LogStats> for PartitionStats {
+    fn from(log: LogStats) -> Self {
+        Self {
+            open: true,
+            segments: log.segments,
+            oldest: log.oldest,
+            next: Some(log.next),
+            high_watermark: Some(log.high_watermark),
+            bytes: log.bytes,
+            oldest_segment_ms: log.oldest_segment_ms,
+            poisoned: log.poisoned,
+        }
+    }
+}
+
+impl From<ClosedStats> for PartitionStats {
+    fn from(files: ClosedStats) -> Self {
+        Self {
+            open: false,
+            segments: files.segments,
+            oldest: files.oldest,
+            next: None,
+            high_watermark: files.high_watermark,
+            bytes: files.bytes,
+            oldest_segment_ms: files.oldest_segment_ms,
+            poisoned: None,
+        }
+    }
+}
+
+/// A partition that could not be opened.
+#[derive(Debug, Clone)]
+pub struct OpenFailure {
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// Which one it is.
+    pub partition: PartitionId,
+    /// Why.
+    pub error: Error,
+}
