@@ -1,2 +1,7 @@
-//! x
-fn main() {}
+//! The command `narad`: see `narad_server::cli`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    narad_server::cli::main()
+}

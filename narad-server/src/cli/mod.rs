@@ -1,1 +1,207 @@
-//! The command `narad`.
+//! The command `narad`: its arguments, and which module carries each of them out.
+//!
+//! Nothing here knows how the broker works: but for `serve` and `log`, a command is a client of `/v1` like any
+//! other.
+
+mod client;
+mod error;
+mod lines;
+mod log;
+mod output;
+mod publish;
+mod replay;
+mod retry;
+mod subscribe;
+mod topic;
+
+use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Parser, Subcommand};
+
+use self::{
+    client::{Client, DEFAULT_SERVER},
+    error::{CliError, Outcome},
+    output::{Format, Output},
+};
+use crate::{config::Overrides, serve};
+
+/// What was asked for on the command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "narad",
+    version,
+    about = "A message broker, its client, and a reader of its files",
+    after_help = "Exit status: 0 when all of it worked, 1 when something did not, 2 when the command could not begin.",
+    propagate_version = true
+)]
+pub struct Args {
+    /// The broker to talk to: HOST:PORT or http://HOST:PORT
+    #[arg(long, global = true, env = "NARAD_ADDR", default_value = DEFAULT_SERVER, value_name = "URL")]
+    server: String,
+
+    /// Write one JSON object a line, for programs
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a broker
+    Serve(ServeArgs),
+    /// Create, list, inspect, change and delete topics
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Publish a message, or every line of a file
+    Pub(publish::PubArgs),
+    /// Consume messages
+    Sub(subscribe::SubArgs),
+    /// Read a partition again, without leases and without moving anything
+    Replay(replay::ReplayArgs),
+    /// Read the files of a log, without a broker and without changing them
+    #[command(subcommand)]
+    Log(log::LogCommand),
+}
+
+/// How `serve` departs from the configuration.
+#[derive(Debug, clap::Args)]
+struct ServeArgs {
+    /// For development: no users, loopback only, data in ~/.narad/data
+    #[arg(long)]
+    dev: bool,
+    /// Read settings from this file (TOML or JSON, by its extension)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Listen here; port 0 picks a free one and prints it
+    #[arg(long, value_name = "HOST:PORT")]
+    addr: Option<String>,
+    /// Keep data here
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let format = if args.json { Format::Json } else { Format::Human };
+    match dispatch(args, format) {
+        Ok(Outcome::Complete) => ExitCode::SUCCESS,
+        Ok(Outcome::Incomplete) => ExitCode::FAILURE,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(format, &error);
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
+    let client = || Client::new(&args.server);
+    let mut out = Output::stdout(format);
+    let outcome = match args.command {
+        Command::Serve(serve) => {
+            // Standard output is the broker's own from here on.
+            drop(out);
+            let overrides = Overrides {
+                dev: serve.dev,
+                config: serve.config,
+                addr: serve.addr,
+                data_dir: serve.data_dir,
+            };
+            block_on(async { serve::run(overrides).await.map_err(CliError::from) })?;
+            return Ok(Outcome::Complete);
+        }
+        Command::Topic(command) => block_on(topic::run(command, &client()?, &mut out)),
+        Command::Pub(command) => block_on(publish::run(command, &client()?, &mut out)),
+        Command::Sub(command) => block_on(subscribe::run(command, &client()?, &mut out)),
+        Command::Replay(command) => block_on(replay::run(command, &client()?, &mut out)),
+        Command::Log(command) => log::run(command, &mut out),
+    }?;
+    out.flush()?;
+    Ok(outcome)
+}
+
+/// Runs a command that waits for a network.
+fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Start)?;
+    runtime.block_on(command)
+}
+
+/// A duration with units, as everywhere in narad: `500ms`, `1m30s`, `1.5s`, `0`.
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; give numbers with units, as 500ms or 1m30s"))
+}
+
+/// Whether somebody types into standard input.
+fn stdin_is_terminal() -> bool {
+    std::io::stdin().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_form_in_the_manual_parses() {
+        for line in [
+            "narad serve --dev --config f.toml --addr 127.0.0.1:0 --data-dir d",
+            "narad topic add t --partitions 6 --retention 7d --visibility-timeout 30s",
+            "narad topic add t --retention forever",
+            "narad topic ls --json",
+            "narad topic info t --partition 1",
+            "narad topic edit t --retention 2h --max-in-flight 10",
+            "narad topic rm t",
+            "narad pub t hello --key k --partition 2",
+            "narad pub t --file f",
+            "narad pub t --lines - --in-flight 8",
+            "narad --server broker:1 sub t --max 3 --no-ack --raw --wait 1.5s --partition 0",
+            "narad replay t --partition 0 --from 3 --to 9",
+            "narad log dump d --from 1 --to 2 --payload",
+            "narad log verify d",
+        ] {
+            parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "narad",
+            "narad pub t hello --file f",
+            "narad pub t --file f --lines g",
+            "narad pub t hello --in-flight 3",
+            "narad pub t --lines f --in-flight 0",
+            "narad replay t",
+            "narad topic edit t",
+            "narad topic add t --retention 5",
+            "narad sub t --wait 5",
+            "narad sub t --max 0",
+            "narad bench",
+        ] {
+            assert!(parse(line).is_err(), "{line} was taken");
+        }
+    }
+
+    #[test]
+    fn durations_take_units() {
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("10").is_err() && duration("-1s").is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! Topics as `/v1` writes them. What a newer server adds is kept and shown to programs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+/// A topic to be created; what is absent takes the server's default.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct NewTopic {
+    /// Its name.
+    pub(crate) name: String,
+    /// What else was asked for.
+    #[serde(flatten)]
+    pub(crate) settings: TopicChange,
+    /// How long a lease lasts; fixed for the topic's life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) visibility_timeout_ms: Option<u64>,
+}
+
+/// Settings of a topic that can change.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct TopicChange {
+    /// Partitions; they only grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) partitions: Option<u32>,
+    /// How long messages are kept; 0 for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retention_ms: Option<u64>,
+    /// Messages of a partition that may be leased at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_in_flight_per_partition: Option<u32>,
+    /// Messages of a partition that may be acked ahead of its oldest unsettled one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_acked_ahead_per_partition: Option<u32>,
+}
+
+/// A topic.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Topic {
+    /// Its name.
+    pub(crate) name: String,
+    /// Tells this life of the name from others.
+    pub(crate) id: String,
+    /// Partitions.
+    pub(crate) partitions: u32,
+    /// How long messages are kept; 0 for ever.
+    pub(crate) retention_ms: u64,
+    /// How long a lease lasts.
+    pub(crate) visibility_timeout_ms: u64,
+    /// Messages of a partition that may be leased at once.
+    pub(crate) max_in_flight_per_partition: u32,
+    /// Messages of a partition that may be acked ahead of its oldest unsettled one.
+    pub(crate) max_acked_ahead_per_partition: u32,
+    /// Unix seconds.
+    pub(crate) created_at: Number,
+    /// Statistics, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) partition_stats: Vec<PartitionStats>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
+}
+
+/// What a partition holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PartitionStats {
+    /// Its number.
+    pub(crate) index: u32,
+    /// Segment files.
+    #[serde(default)]
+    pub(crate) segments: u64,
+    /// The oldest offset kept.
+    #[serde(default)]
+    pub(crate) oldest_offset: Option<u64>,
+    /// The offset of the next record.
+    #[serde(default)]
+    pub(crate) next_offset: Option<u64>,
+    /// The exclusive bound of what can be read.
+    #[serde(default)]
+    pub(crate) high_watermark: Option<u64>,
+    /// Bytes of all segment files.
+    #[serde(default)]
+    pub(crate) size_bytes: u64,
+    /// How it is.
+    #[serde(default)]
+    pub(crate) status: Option<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
+}
+
+/// A page of topics.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TopicPage {
+    /// In name order.
+    pub(crate) topics: Vec<Topic>,
+    /// Asks for the next page; empty on the last.
+    #[serde(default)]
+    pub(crate) next_page_token: String,
+}

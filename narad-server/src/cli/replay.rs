@@ -1,0 +1,81 @@
+//! `narad replay`: read a partition's records by offset, without leases.
+
+use clap::Args;
+use futures_util::{StreamExt, stream};
+
+use super::{
+    client::{Client, Replayed},
+    error::{CliError, Outcome},
+    output::Output,
+    retry::Retry,
+    subscribe::Style,
+};
+
+/// Requests that read ahead of what is being written.
+const READ_AHEAD: usize = 16;
+
+/// What is read.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Ends at --to or at the end of the partition. Records that aged out or cannot be read are reported \
+        on standard error and passed over, and make the exit status 1. Output is as with `narad sub`."
+)]
+pub(super) struct ReplayArgs {
+    /// The topic
+    topic: String,
+    /// The partition
+    #[arg(long, value_name = "P")]
+    partition: u32,
+    /// Begin with this offset; the oldest one kept when not given
+    #[arg(long, value_name = "N")]
+    from: Option<u64>,
+    /// End with this offset, inclusive
+    #[arg(long, value_name = "M")]
+    to: Option<u64>,
+    /// Write each payload byte for byte, then a newline
+    #[arg(long)]
+    raw: bool,
+}
+
+/// Carries the command out.
+pub(super) async fn run(args: ReplayArgs, client: &Client, out: &mut Output) -> Result<Outcome, CliError> {
+    let style = Style::choose(args.raw, out)?;
+    let (topic, partition) = (args.topic.as_str(), args.partition);
+    let to = args.to.unwrap_or(i64::MAX as u64);
+    let oldest = oldest_offset(client, topic, partition).await?;
+    let from = args.from.unwrap_or(oldest);
+    if from > to {
+        return Err(CliError::Usage(format!("nothing lies from offset {from} to offset {to}")));
+    }
+    let mut passed_over = 0u64;
+    // Each of these would be answered 410; there may be millions of them.
+    if from < oldest {
+        let last = to.min(oldest - 1);
+        passed_over += last - from + 1;
+        out.complain(format_args!("offsets {from} to {last} have aged out; the oldest kept is {oldest}"));
+    }
+
+    let mut records = stream::iter(from.max(oldest)..=to)
+        .map(|offset| async move {
+            let (found, _) = Retry::BUSY.run(|| client.replay(topic, partition, offset)).await;
+            (offset, found)
+        })
+        .buffered(READ_AHEAD);
+    while let Some((offset, found)) = records.next().await {
+        match found? {
+            Replayed::Record(message) => style.write(&message, out)?,
+            Replayed::Gone(why) => {
+                passed_over += 1;
+                out.complain(format_args!("offset {offset}: passed over: {why}"));
+            }
+            Replayed::End => break,
+        }
+    }
+    Ok(Outcome::of(passed_over == 0))
+}
+
+async fn oldest_offset(client: &Client, topic: &str, partition: u32) -> Result<u64, CliError> {
+    let stats = client.topic(topic, Some(partition)).await?.partition_stats;
+    let stats = stats.iter().find(|stats| stats.index == partition);
+    Ok(stats.and_then(|stats| stats.oldest_offset).unwrap_or(0))
+}

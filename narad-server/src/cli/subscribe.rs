@@ -1,0 +1,185 @@
+//! `narad sub`: lease messages, write them out, then ack them.
+//!
+//! Nothing is acked before it was handed to the operating system; what could not be written goes back at once.
+
+use std::{
+    future::Future,
+    io,
+    pin::{Pin, pin},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+
+use super::{
+    client::{Client, ClientError, Message, Poll, Settle},
+    duration,
+    error::{CliError, Outcome},
+    output::{Output, printable},
+    retry::Retry,
+};
+
+/// The longest single poll: what a broker allows by default.
+const LONGEST_POLL: Duration = Duration::from_secs(10);
+/// Between two polls that came back empty before their time, as when a broker is shutting down.
+const PAUSE: Duration = Duration::from_millis(100);
+/// What a consume and a batch ack take at most.
+const LARGEST_BATCH: u64 = 100;
+const NO_CONTENT: u16 = 204;
+
+/// What is consumed, and until when.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Goes on until --max messages were written, nothing has arrived for --wait, or Ctrl-C; without \
+        --max and --wait until Ctrl-C alone. `narad sub TOPIC --raw --wait 2s` drains a topic and ends with status \
+        0.\n\
+        \n\
+        A message is acked once it was written out; a receipt that is gone by then (the lease ran out, so others may \
+        get the message too) is reported and makes the exit status 1. What could not be written goes back to the \
+        topic at once. Messages come in batches: to take a few and leave the rest, use --max and not a pipe to \
+        `head`.\n\
+        \n\
+        On a terminal each message is shown with where it came from, control characters escaped. Everywhere else \
+        the default is --raw."
+)]
+pub(super) struct SubArgs {
+    /// The topic
+    topic: String,
+    /// End after this many messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max: Option<u64>,
+    /// Do not ack: every message is delivered again when its lease runs out
+    #[arg(long)]
+    no_ack: bool,
+    /// Write each payload byte for byte, then a newline
+    #[arg(long)]
+    raw: bool,
+    /// End when nothing has arrived for this long, as 2s or 500ms; 0 takes what is there
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+    /// Consume this partition alone
+    #[arg(long, value_name = "P")]
+    partition: Option<u32>,
+}
+
+/// Carries the command out.
+pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Result<Outcome, CliError> {
+    let style = Style::choose(args.raw, out)?;
+    let (mut written, mut receipts_gone) = (0, 0);
+    let mut quiet_since = Instant::now();
+    let mut interrupted = pin!(async { tokio::signal::ctrl_c().await.is_ok() });
+    while args.max.is_none_or(|max| written < max) {
+        let room = args.max.map_or(LARGEST_BATCH, |max| (max - written).min(LARGEST_BATCH));
+        let left = args.wait.map(|wait| wait.saturating_sub(quiet_since.elapsed()));
+        let wait = left.map_or(LONGEST_POLL, |left| left.min(LONGEST_POLL));
+        let max = usize::try_from(room).unwrap_or(1);
+        let asked_at = Instant::now();
+        let poll = Poll { wait, partition: args.partition, max };
+        let Some(batch) = take(client, &args.topic, poll, interrupted.as_mut()).await? else { break };
+        if batch.is_empty() {
+            if args.wait.is_some_and(|wait| quiet_since.elapsed() >= wait) {
+                break;
+            }
+            if asked_at.elapsed() < wait / 2 {
+                tokio::time::sleep(PAUSE.min(wait)).await;
+            }
+            continue;
+        }
+        if let Err(error) = write_out(&batch, style, out) {
+            // The output is what failed, and what gets reported; unreturned leases run out by themselves.
+            let _ = client.settle(&args.topic, Settle::Release, &receipts(&batch)).await;
+            return Err(error.into());
+        }
+        written += batch.len() as u64;
+        if !args.no_ack {
+            receipts_gone += ack(client, &args.topic, &batch, out).await?;
+        }
+        quiet_since = Instant::now();
+    }
+    if out.is_terminal() {
+        out.remark(format_args!("{written} messages"));
+    }
+    Ok(Outcome::of(receipts_gone == 0))
+}
+
+/// The next messages; `None` when interrupted. Dropping the request makes the broker take back what it leased.
+async fn take(
+    client: &Client,
+    topic: &str,
+    poll: Poll,
+    interrupted: Pin<&mut impl Future<Output = bool>>,
+) -> Result<Option<Vec<Message>>, ClientError> {
+    tokio::select! {
+        true = interrupted => Ok(None),
+        (batch, _) = Retry::BUSY.run(|| client.consume(topic, poll)) => batch.map(Some),
+    }
+}
+
+fn write_out(batch: &[Message], style: Style, out: &mut Output) -> io::Result<()> {
+    batch.iter().try_for_each(|message| style.write(message, out))?;
+    out.flush()
+}
+
+/// Acks `batch`. Returns how many receipts were gone, each of which it reports.
+async fn ack(client: &Client, topic: &str, batch: &[Message], out: &Output) -> Result<u64, ClientError> {
+    let receipts = receipts(batch);
+    let (results, _) = Retry::BUSY.run(|| client.settle(topic, Settle::Ack, &receipts)).await;
+    let mut gone = 0;
+    for (message, settled) in batch.iter().zip(results?) {
+        if settled.status != NO_CONTENT {
+            gone += 1;
+            let why = settled.error.unwrap_or_else(|| format!("status {}", settled.status));
+            out.complain(format_args!(
+                "partition {} offset {}: not acked, it may be delivered again: {why}",
+                message.partition, message.offset
+            ));
+        }
+    }
+    Ok(gone)
+}
+
+fn receipts(batch: &[Message]) -> Vec<&str> {
+    batch.iter().map(|message| message.receipt.as_deref().unwrap_or_default()).collect()
+}
+
+/// How a message is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// The payload byte for byte, and a newline.
+    Raw,
+    /// A JSON object.
+    Object,
+    /// For a person at a terminal.
+    Shown,
+}
+
+impl Style {
+    /// The style that the flags ask for.
+    pub(super) fn choose(raw: bool, out: &Output) -> Result<Self, CliError> {
+        match (raw, out.is_json()) {
+            (true, true) => {
+                Err(CliError::Usage("--raw and --json exclude each other; give one of them".into()))
+            }
+            (false, true) => Ok(Self::Object),
+            (false, false) if out.is_terminal() => Ok(Self::Shown),
+            _ => Ok(Self::Raw),
+        }
+    }
+
+    /// Writes one message.
+    pub(super) fn write(self, message: &Message, out: &mut Output) -> io::Result<()> {
+        match self {
+            Self::Raw => out.raw_line(&message.payload),
+            Self::Object => out.object(message),
+            Self::Shown => {
+                let place = format!("{}:{}", message.partition, message.offset);
+                let payload = printable(&message.payload);
+                if message.key.is_empty() {
+                    out.line(format_args!("{place:<10}  {payload}"))
+                } else {
+                    out.line(format_args!("{place:<10}  [{}]  {payload}", printable(&message.key)))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `narad topic`: create, list, inspect, change, delete.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use serde_json::{Number, json};
+
+use super::{
+    client::{
+        Client,
+        model::{NewTopic, Topic, TopicChange},
+    },
+    duration,
+    error::{CliError, Outcome},
+    output::{Output, human_bytes, table},
+};
+
+/// What is done with topics.
+#[derive(Debug, Subcommand)]
+pub(super) enum TopicCommand {
+    /// Create a topic
+    Add(AddArgs),
+    /// List the topics by name
+    Ls,
+    /// Show a topic and what its partitions hold
+    Info(InfoArgs),
+    /// Change a topic's settings
+    Edit(EditArgs),
+    /// Delete a topic and every message in it
+    Rm {
+        /// The topic
+        topic: String,
+    },
+}
+
+/// A topic to be created; what is not given takes the broker's default.
+#[derive(Debug, Args)]
+pub(super) struct AddArgs {
+    /// Its name: 1 to 200 of A-Z a-z 0-9 . _ -
+    topic: String,
+    #[command(flatten)]
+    settings: Settings,
+    /// How long a consumer has for a message before others get it, as 30s; fixed once created
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    visibility_timeout: Option<Duration>,
+}
+
+/// A topic to be shown.
+#[derive(Debug, Args)]
+pub(super) struct InfoArgs {
+    /// The topic
+    topic: String,
+    /// Show this partition alone
+    #[arg(long, value_name = "P")]
+    partition: Option<u32>,
+}
+
+/// A topic to be changed; at least one setting must be given.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true)
+    .args(["partitions", "retention", "max_in_flight", "max_acked_ahead"]))]
+pub(super) struct EditArgs {
+    /// The topic
+    topic: String,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Args)]
+struct Settings {
+    /// Partitions; they can grow, never shrink
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
+    /// How long messages are kept, as 7d or 12h; `forever` keeps them all
+    #[arg(long, value_name = "DURATION", value_parser = retention)]
+    retention: Option<Duration>,
+    /// Messages of a partition that may be with consumers at once
+    #[arg(long, value_name = "N")]
+    max_in_flight: Option<u32>,
+    /// Messages of a partition that may be acked ahead of its oldest unsettled one
+    #[arg(long, value_name = "N")]
+    max_acked_ahead: Option<u32>,
+}
+
+impl From<Settings> for TopicChange {
+    fn from(settings: Settings) -> Self {
+        Self {
+            partitions: settings.partitions,
+            retention_ms: settings.retention.map(millis),
+            max_in_flight_per_partition: settings.max_in_flight,
+            max_acked_ahead_per_partition: settings.max_acked_ahead,
+        }
+    }
+}
+
+/// Carries the command out.
+pub(super) async fn run(
+    command: TopicCommand,
+    client: &Client,
+    out: &mut Output,
+) -> Result<Outcome, CliError> {
+    match command {
+        TopicCommand::Add(args) => {
+            let visibility_timeout_ms = args.visibility_timeout.map(millis);
+            let topic = NewTopic { name: args.topic, settings: args.settings.into(), visibility_timeout_ms };
+            show(&client.create_topic(&topic).await?, "created", out)?;
+        }
+        TopicCommand::Ls => list(client, out).await?,
+        TopicCommand::Info(args) => info(&client.topic(&args.topic, args.partition).await?, out)?,
+        TopicCommand::Edit(args) => {
+            let topic = client.edit_topic(&args.topic, &args.settings.into()).await?;
+            show(&topic, "changed", out)?;
+        }
+        TopicCommand::Rm { topic } => {
+            client.delete_topic(&topic).await?;
+            if out.is_json() {
+                out.object(&json!({ "topic": topic, "deleted": true }))?;
+            } else {
+                out.line(format_args!("deleted {topic}"))?;
+            }
+        }
+    }
+    Ok(Outcome::Complete)
+}
+
+async fn list(client: &Client, out: &mut Output) -> Result<(), CliError> {
+    let (mut topics, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let page = client.topics(&page_token).await?;
+        topics.extend(page.topics);
+        // A server that repeats a token would be asked for ever.
+        if page.next_page_token.is_empty() || page.next_page_token == page_token {
+            break;
+        }
+        page_token = page.next_page_token;
+    }
+    if out.is_json() {
+        return Ok(topics.iter().try_for_each(|topic| out.object(topic))?);
+    }
+    if topics.is_empty() {
+        out.remark("no topics yet; `narad topic add NAME` creates one");
+        return Ok(());
+    }
+    let rows: Vec<[String; 5]> = topics
+        .iter()
+        .map(|topic| {
+            [
+                topic.name.clone(),
+                topic.partitions.to_string(),
+                retention_text(topic.retention_ms),
+                duration_text(topic.visibility_timeout_ms),
+                time_text(&topic.created_at),
+            ]
+        })
+        .collect();
+    let names = ["TOPIC", "PARTITIONS", "RETENTION", "VISIBILITY", "CREATED"];
+    Ok(out.line(table(names, [false, true, false, false, false], &rows))?)
+}
+
+/// One line on a topic, after something was done to it.
+fn show(topic: &Topic, done: &str, out: &mut Output) -> Result<(), CliError> {
+    if out.is_json() {
+        return Ok(out.object(topic)?);
+    }
+    Ok(out.line(format_args!(
+        "{done} {}: {} partitions, retention {}, visibility timeout {}",
+        topic.name,
+        topic.partitions,
+        retention_text(topic.retention_ms),
+        duration_text(topic.visibility_timeout_ms),
+    ))?)
+}
+
+fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
+    if out.is_json() {
+        return Ok(out.object(topic)?);
+    }
+    let facts = [
+        ("topic", topic.name.clone()),
+        ("id", topic.id.clone()),
+        ("partitions", topic.partitions.to_string()),
+        ("retention", retention_text(topic.retention_ms)),
+        ("visibility timeout", duration_text(topic.visibility_timeout_ms)),
+        ("max in flight", topic.max_in_flight_per_partition.to_string()),
+        ("max acked ahead", topic.max_acked_ahead_per_partition.to_string()),
+        ("created", time_text(&topic.created_at)),
+    ];
+    for (name, value) in facts {
+        out.line(format_args!("{name:<20}{value}"))?;
+    }
+    if topic.partition_stats.is_empty() {
+        return Ok(());
+    }
+    let known = |offset: Option<u64>| offset.map_or_else(|| "-".to_owned(), |offset| offset.to_string());
+    let rows: Vec<[String; 7]> = topic
+        .partition_stats
+        .iter()
+        .map(|stats| {
+            [
+                stats.index.to_string(),
+                stats.segments.to_string(),
+                known(stats.oldest_offset),
+                known(stats.next_offset),
+                known(stats.high_watermark),
+                human_bytes(stats.size_bytes),
+                stats.status.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let names = ["PARTITION", "SEGMENTS", "OLDEST", "NEXT", "WATERMARK", "SIZE", "STATUS"];
+    out.line("")?;
+    Ok(out.line(table(names, [true, true, true, true, true, true, false], &rows))?)
+}
+
+fn retention(text: &str) -> Result<Duration, String> {
+    if text == "forever" { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn retention_text(ms: u64) -> String {
+    if ms == 0 { "forever".to_owned() } else { duration_text(ms) }
+}
+
+fn duration_text(ms: u64) -> String {
+    humantime::format_duration(Duration::from_millis(ms)).to_string()
+}
+
+fn time_text(unix_seconds: &Number) -> String {
+    let since_epoch = unix_seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match since_epoch.and_then(|since| UNIX_EPOCH.checked_add(since)) {
+        Some(time) => humantime::format_rfc3339_seconds(time).to_string(),
+        None => unix_seconds.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_durations_are_for_people() {
+        assert_eq!(time_text(&Number::from(1_700_000_000)), "2023-11-14T22:13:20Z");
+        assert_eq!(retention_text(0), "forever");
+        assert_eq!(retention_text(604_800_000), "7days");
+        assert_eq!(retention("forever"), Ok(Duration::ZERO));
+    }
+}
