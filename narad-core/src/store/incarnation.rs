@@ -126,6 +126,10 @@ fn stamp(disk: &dyn Disk, paths: &TopicPaths, id: Incarnation) -> Result<()> {
     let text = id.to_string();
     file.write_all_at(text.as_bytes(), 0).map_err(|(_, error)| io("write")(error))?;
     file.set_len(text.len() as u64).map_err(io("truncate"))?;
-    file.sync_data().map_err(io("fsync"))?;
+    if let Err(error) = file.sync_data() {
+        // It reads well now and may be gone after a power loss, and a later sync would not say so.
+        let _ = file.set_len(0);
+        return Err(io("fsync")(error));
+    }
     sync_dir(disk, paths.dir())
 }

@@ -27,8 +27,8 @@ pub(super) struct AheadFile {
 }
 
 impl AheadFile {
-    /// Opens or creates the file. What it holds is synced first: a record that only the page cache has would be no
-    /// anchor.
+    /// Opens or creates the file. The newest record is written again as it is, and synced: one that only the page
+    /// cache has would be no anchor, and a sync that failed before leaves it there looking clean.
     pub(super) fn open(disk: &dyn Disk, paths: &PartitionPaths) -> Result<Self> {
         let path = paths.consumer_ahead();
         let file = open_or_create(disk, &path)?;
@@ -37,9 +37,15 @@ impl AheadFile {
         if len < bytes.len() {
             file.set_len(bytes.len() as u64).map_err(|error| Error::io("truncate", &path, error))?;
         }
+        let slots = AheadSlots::decode(&bytes);
+        if let Some((anchor, _)) = slots.newest() {
+            let start = anchor * AHEAD_SLOT_LEN;
+            let slot = bytes.get(start..).unwrap_or_default();
+            let slot = slot.get(..AHEAD_SLOT_LEN).unwrap_or(slot);
+            file.write_all_at(slot, start as u64).map_err(|(_, error)| Error::io("write", &path, error))?;
+        }
         file.sync_data().map_err(|error| Error::io("fsync", &path, error))?;
         sync_dir(disk, paths.dir())?;
-        let slots = AheadSlots::decode(&bytes);
         let (window, sequence) =
             slots.newest().map_or((0, 0), |(anchor, record)| (1 - anchor, record.sequence));
         Ok(Self { file, path, window, sequence, unsynced: false })

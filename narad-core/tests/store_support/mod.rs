@@ -1,0 +1,130 @@
+//! What the tests of the store share: a simulated disk with a clock, and topics on it.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use narad_core::{
+    clock::Clock,
+    disk::Disk,
+    format::{CodecNumber, Offset},
+    plugin::{
+        BatchedSync, Codec, CodecSet, FrameContext, Incarnation, PartitionId, PluginError, RetentionDecision,
+        RetentionPolicy, RetentionView, SilentWake,
+    },
+    runtime::Runtime,
+    store::{ConsumerPosition, Store, StoreOptions, TopicSpec},
+    testkit::{ManualClock, SimDisk},
+};
+
+pub(crate) const DATA: &str = "/data";
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// A disk and a clock, on which stores are opened one after the other.
+pub(crate) struct Bench {
+    pub(crate) disk: SimDisk,
+    pub(crate) clock: ManualClock,
+}
+
+impl Bench {
+    pub(crate) fn new(seed: u64) -> Self {
+        let clock = ManualClock::new();
+        Self { disk: SimDisk::with_clock(seed, Arc::new(clock.clone())), clock }
+    }
+
+    pub(crate) fn runtime(&self) -> Runtime {
+        let (disk, clock): (Arc<dyn Disk>, Arc<dyn Clock>) =
+            (Arc::new(self.disk.clone()), Arc::new(self.clock.clone()));
+        Runtime::driven_by_hand(disk, clock)
+    }
+
+    pub(crate) fn try_open(&self) -> narad_core::Result<Store> {
+        Store::open(&self.runtime(), Path::new(DATA), StoreOptions::default())
+    }
+
+    pub(crate) fn open(&self) -> Store {
+        self.try_open().expect("the store opens")
+    }
+
+    /// Time passes, and the store does what is due.
+    pub(crate) fn ticks(&self, store: &Store, count: usize) {
+        for _ in 0..count {
+            self.clock.advance(TICK);
+            store.tick();
+        }
+    }
+
+    /// The names in a directory, sorted.
+    pub(crate) fn names(&self, dir: &str) -> Vec<String> {
+        let mut names: Vec<_> = self.disk.list(Path::new(dir)).map_or_else(
+            |_| Vec::new(),
+            |entries| entries.into_iter().map(|entry| entry.name.to_string_lossy().into_owned()).collect(),
+        );
+        names.sort();
+        names
+    }
+}
+
+pub(crate) fn topic(name: &str, id: u64) -> TopicSpec {
+    TopicSpec {
+        name: name.into(),
+        incarnation: Incarnation::new(id),
+        partitions: 3,
+        codec: Arc::new(Verbatim),
+        readable: CodecSet::new(),
+        retention: Arc::new(KeepAll),
+        sync: Arc::new(BatchedSync::default()),
+        wake: Arc::new(SilentWake),
+        segment_bytes: 1 << 20,
+    }
+}
+
+pub(crate) fn p(number: u32) -> PartitionId {
+    PartitionId(number)
+}
+
+pub(crate) fn at(value: u64) -> Offset {
+    Offset::new(value).expect("an offset")
+}
+
+/// Everything settled up to and with `frontier`, and `acked` above it.
+pub(crate) fn position(frontier: impl Into<Option<u64>>, acked: &[u64]) -> ConsumerPosition {
+    ConsumerPosition {
+        frontier: frontier.into().map(at),
+        acked: acked.iter().map(|&offset| at(offset)).collect(),
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Verbatim;
+
+impl Codec for Verbatim {
+    fn number(&self) -> CodecNumber {
+        CodecNumber::new(0).expect("a codec's number")
+    }
+    fn name(&self) -> &str {
+        "none"
+    }
+    fn encode(&self, _: &FrameContext<'_>, input: &[u8], output: &mut Vec<u8>) -> Result<(), PluginError> {
+        output.extend_from_slice(input);
+        Ok(())
+    }
+    fn decode(&self, _: &FrameContext<'_>, input: &[u8], output: &mut Vec<u8>) -> Result<(), PluginError> {
+        output.extend_from_slice(input);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct KeepAll;
+
+impl RetentionPolicy for KeepAll {
+    fn name(&self) -> &str {
+        "keep-all"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        None
+    }
+    fn decide(&self, _: &RetentionView<'_>) -> RetentionDecision {
+        RetentionDecision::KEEP
+    }
+}
