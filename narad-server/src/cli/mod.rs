@@ -25,6 +25,9 @@ use self::{
 };
 use crate::{config::Overrides, serve};
 
+/// The heading in every command's help over the options that all of them take.
+const EVERYWHERE: &str = "For every command";
+
 /// What was asked for on the command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -36,11 +39,12 @@ use crate::{config::Overrides, serve};
 )]
 pub struct Args {
     /// The broker to talk to: HOST:PORT or http://HOST:PORT
-    #[arg(long, global = true, env = "NARAD_ADDR", default_value = DEFAULT_SERVER, value_name = "URL")]
+    #[arg(long, global = true, env = "NARAD_ADDR", hide_env_values = true, default_value = DEFAULT_SERVER)]
+    #[arg(value_name = "URL", help_heading = EVERYWHERE)]
     server: String,
 
     /// Write one JSON object a line, for programs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     json: bool,
 
     #[command(subcommand)]
@@ -128,6 +132,14 @@ fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, 
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Start)?;
     runtime.block_on(command)
+}
+
+/// Resolves when somebody presses Ctrl-C. From the first poll on, that no longer ends the process by itself.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // Without a handler Ctrl-C keeps ending the process, so there is nothing to wait for.
+        std::future::pending().await
+    }
 }
 
 /// A duration with units, as everywhere in narad: `500ms`, `1m30s`, `1.5s`, `0`.

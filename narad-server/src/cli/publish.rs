@@ -33,7 +33,8 @@ use super::{
         refuses (429, 503) is tried again after the time it asks for. Each line that was not accepted is listed on \
         standard error with its number and the reason (with --json: on standard output, before the summary). A line \
         whose answer got lost is listed as unknown: it may have been accepted. When the broker goes away or refuses \
-        everything, publishing stops and says at which line; the lines from there on were not sent."
+        everything, publishing stops and says at which line; the lines from there on were not sent: `tail -n +LINE \
+        FILE | narad pub TOPIC --lines -` sends them."
 )]
 pub(super) struct PubArgs {
     /// The topic

@@ -15,6 +15,7 @@ use super::{
     client::{Client, ClientError, Message, Poll, Settle},
     duration,
     error::{CliError, Outcome},
+    interrupted,
     output::{Output, printable},
     retry::Retry,
 };
@@ -67,7 +68,7 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
     let style = Style::choose(args.raw, out)?;
     let (mut written, mut receipts_gone) = (0, 0);
     let mut quiet_since = Instant::now();
-    let mut interrupted = pin!(async { tokio::signal::ctrl_c().await.is_ok() });
+    let mut interrupted = pin!(interrupted());
     while args.max.is_none_or(|max| written < max) {
         let room = args.max.map_or(LARGEST_BATCH, |max| (max - written).min(LARGEST_BATCH));
         let left = args.wait.map(|wait| wait.saturating_sub(quiet_since.elapsed()));
@@ -107,10 +108,10 @@ async fn take(
     client: &Client,
     topic: &str,
     poll: Poll,
-    interrupted: Pin<&mut impl Future<Output = bool>>,
+    interrupted: Pin<&mut impl Future<Output = ()>>,
 ) -> Result<Option<Vec<Message>>, ClientError> {
     tokio::select! {
-        true = interrupted => Ok(None),
+        () = interrupted => Ok(None),
         (batch, _) = Retry::BUSY.run(|| client.consume(topic, poll)) => batch.map(Some),
     }
 }

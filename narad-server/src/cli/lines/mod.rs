@@ -5,7 +5,7 @@
 mod report;
 mod source;
 
-use std::{future::Future, pin::pin, time::Instant};
+use std::{pin::pin, time::Instant};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -20,6 +20,7 @@ use self::{
 use super::{
     client::{Client, ClientError, Target},
     error::{CliError, Outcome},
+    interrupted,
     output::Output,
     retry::Retry,
 };
@@ -58,8 +59,7 @@ pub(super) async fn publish(
     let started = Instant::now();
     let lines = source.into_lines(options.in_flight);
     let mut tally = Tally::default();
-    let interrupted = async { tokio::signal::ctrl_c().await.is_ok() };
-    send_all(client, target, lines, options, &progress, interrupted, &mut tally).await;
+    send_all(client, target, lines, options, &progress, &mut tally).await;
     progress.finish();
     tally.report(started.elapsed(), out)?;
     Ok(Outcome::of(tally.all_accepted()))
@@ -71,16 +71,15 @@ async fn send_all(
     mut lines: mpsc::Receiver<Line>,
     options: Options,
     progress: &Progress,
-    interrupted: impl Future<Output = bool>,
     tally: &mut Tally,
 ) {
-    let mut interrupted = pin!(interrupted);
+    let mut interrupted = pin!(interrupted());
     let mut in_flight = FuturesUnordered::new();
     let mut reading = true;
     while reading || !in_flight.is_empty() {
         tokio::select! {
             biased;
-            true = &mut interrupted, if reading => {
+            () = &mut interrupted, if reading => {
                 tally.stop(Stop::Interrupted);
                 reading = false;
             }

@@ -145,7 +145,7 @@ impl Tally {
                 Stop::Hopeless => "every further line would be refused too".to_owned(),
                 Stop::NothingAccepted => "the broker accepts nothing any more".to_owned(),
             };
-            out.complain(format_args!("stopped: {why}; line {line} and all behind it were not sent"));
+            out.complain(format_args!("stopped: {why}; nothing from line {line} on was sent"));
         }
         Ok(())
     }

@@ -6,11 +6,11 @@ mod dump;
 mod target;
 mod verify;
 
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use clap::Subcommand;
-use narad_core::plugin::CodecSet;
+use narad_core::plugin::{Codec, CodecSet};
 
 use super::{
     error::{CliError, Outcome},
@@ -105,5 +105,10 @@ fn walk(
 
 /// The codecs of this build.
 fn registered(dir: &Path) -> Result<CodecSet, CliError> {
-    todo!("{dir:?}: connect narad_codecs")
+    let mut codecs = CodecSet::new();
+    let all: [Arc<dyn Codec>; 2] = [Arc::new(narad_codecs::None), Arc::new(narad_codecs::Zstd::default())];
+    for codec in all {
+        codecs.insert(codec).map_err(|error| WalkError::Look(error).in_dir(dir))?;
+    }
+    Ok(codecs)
 }

@@ -1,0 +1,202 @@
+//! `narad sub` and `narad replay`: bytes out as they went in, acks only after that.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    dead_code,
+    reason = "a test"
+)]
+
+mod cli_stub;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cli_stub::{Answer, Asked, Stub};
+use serde_json::{Value, json};
+
+/// Payloads as `/v1` writes them, and the bytes they stand for.
+const PAYLOADS: [(&str, &[u8]); 5] = [
+    (r#"{"a": 1.0,  "b":[1]}"#, br#"{"a": 1.0,  "b":[1]}"#),
+    (" 42 ", b" 42 "),
+    (r#""hello""#, b"hello"),
+    (r#""hello""#, br#""hello""#),
+    (r#""AP8=""#, b"\0\xFF"),
+];
+const TYPES: [&str; 5] = ["json", "json", "text", "json", "binary"];
+
+fn message(index: usize) -> String {
+    let (payload, _) = PAYLOADS[index];
+    let encoding = if TYPES[index] == "binary" { r#","payload_encoding":"base64""# } else { "" };
+    format!(
+        r#"{{"topic":"t","partition":0,"offset":{index},"payload":{payload}{encoding},"payload_type":"{}","timestamp":1700000000,"receipt_handle":"0:{index}:77"}}"#,
+        TYPES[index]
+    )
+}
+
+/// A topic of all payloads: hands out up to `max` from where it stands, and acks everything.
+async fn topic() -> Stub {
+    let next = AtomicUsize::new(0);
+    Stub::start(move |asked| {
+        if asked.request.contains("/ack") {
+            return ack_all(asked, 204);
+        }
+        let from = next.load(Ordering::SeqCst);
+        let to = PAYLOADS.len().min(from + max(asked));
+        next.store(to, Ordering::SeqCst);
+        match (from..to).map(message).collect::<Vec<_>>() {
+            none if none.is_empty() => Answer::status(204),
+            some => Answer::body(200, &format!(r#"{{"messages":[{}]}}"#, some.join(","))),
+        }
+    })
+    .await
+}
+
+fn max(asked: &Asked) -> usize {
+    let (_, query) = asked.request.split_once('?').unwrap();
+    query.split('&').find_map(|part| part.strip_prefix("max=")).unwrap().parse().unwrap()
+}
+
+fn receipts(asked: &Asked) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&asked.body).unwrap();
+    serde_json::from_value(body["receipt_handles"].clone()).unwrap()
+}
+
+fn ack_all(asked: &Asked, status: u16) -> Answer {
+    let results: Vec<Value> = receipts(asked).iter().map(|_| json!({"status": status})).collect();
+    Answer::body(200, &json!({"results": results}).to_string())
+}
+
+fn acks(stub: &Stub) -> Vec<Asked> {
+    stub.asked().into_iter().filter(|asked| asked.request.contains("/ack")).collect()
+}
+
+fn all_lines() -> Vec<u8> {
+    PAYLOADS.iter().flat_map(|(_, bytes)| [bytes, &b"\n"[..]].concat()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draining_gives_every_payload_byte_for_byte_and_acks_it() {
+    let stub = topic().await;
+    let ran = stub.narad(&["sub", "t", "--raw", "--wait", "0"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(ran.stdout, all_lines());
+    let acks = acks(&stub);
+    assert_eq!(acks.len(), 1);
+    assert_eq!(acks[0].request, "POST /v1/topics/t/ack");
+    assert_eq!(receipts(&acks[0]), ["0:0:77", "0:1:77", "0:2:77", "0:3:77", "0:4:77"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn max_leases_no_more_than_it_writes() {
+    let stub = topic().await;
+    let ran = stub.narad(&["sub", "t", "--max", "2", "--partition", "0"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(ran.stdout, b"{\"a\": 1.0,  \"b\":[1]}\n 42 \n");
+    let asked = stub.asked();
+    assert_eq!(asked.len(), 2, "one consume and one ack");
+    assert_eq!(asked[0].request, "GET /v1/topics/t/consume?wait=10000ms&max=2&partition=0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_ack_settles_nothing() {
+    let stub = topic().await;
+    let ran = stub.narad(&["sub", "t", "--no-ack", "--wait", "0"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(ran.stdout, all_lines());
+    assert!(acks(&stub).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_is_one_object_a_line() {
+    let stub = topic().await;
+    let ran = stub.narad(&["--json", "sub", "t", "--wait", "0"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let objects = ran.objects();
+    assert_eq!(objects.len(), PAYLOADS.len());
+    assert_eq!(objects[0]["payload"], json!({"a": 1.0, "b": [1]}));
+    assert_eq!((&objects[4]["payload_encoding"], &objects[4]["payload"]), (&json!("base64"), &json!("AP8=")));
+    assert_eq!(objects[2]["receipt_handle"], "0:2:77");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_that_is_gone_is_reported() {
+    let stub = topic().await;
+    let results = json!({"results": [{"status": 204}, {"status": 410, "error": "the lease ran out"}]});
+    stub.script("/ack", [Answer::body(200, &results.to_string())]);
+    let ran = stub.narad(&["sub", "t", "--max", "2"], b"").await;
+    assert_eq!(ran.status, 1);
+    assert!(ran.stderr.contains("partition 0 offset 1: not acked"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the lease ran out"), "{}", ran.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_goes_away_is_no_error_and_messages_go_back() {
+    let stub = topic().await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut narad = std::process::Command::new(env!("CARGO_BIN_EXE_narad"));
+    narad.args(["--server", stub.address(), "sub", "t", "--raw", "--wait", "0"]).stdout(writer);
+    let output = tokio::task::spawn_blocking(move || narad.output().unwrap()).await.unwrap();
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let acks = acks(&stub);
+    assert_eq!(acks.len(), 1);
+    assert_eq!(acks[0].request, "POST /v1/topics/t/ack?extend=0", "given back, not acked");
+    assert_eq!(receipts(&acks[0]).len(), PAYLOADS.len());
+}
+
+/// A partition whose offsets 0 and 1 have aged out, and whose offset 3 cannot be read.
+async fn partition() -> Stub {
+    Stub::start(|asked| {
+        let Some((_, offset)) = asked.request.split_once("offset=") else {
+            let stats = json!([{"index": 1, "oldest_offset": 2, "next_offset": 5, "high_watermark": 5}]);
+            return Answer::body(
+                200,
+                &json!({"name": "t", "id": "00000000000000aa", "partitions": 3, "retention_ms": 0,
+                        "visibility_timeout_ms": 30000, "max_in_flight_per_partition": 1024,
+                        "max_acked_ahead_per_partition": 1024, "created_at": 1_700_000_000,
+                        "role": "standalone", "partition_stats": stats})
+                .to_string(),
+            );
+        };
+        match offset.parse::<usize>().unwrap() {
+            0 | 1 => Answer::body(410, r#"{"error":"aged out"}"#),
+            3 => Answer::body(410, r#"{"error":"record 3 cannot be read"}"#),
+            past if past > 4 => Answer::status(204),
+            offset => Answer::body(200, &message(offset).replace(r#","receipt_handle""#, r#","unknown""#)),
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_passes_over_what_is_gone_and_ends_at_the_end() {
+    let stub = partition().await;
+    let ran = stub.narad(&["replay", "t", "--partition", "1"], b"").await;
+    assert_eq!(ran.stdout, b"hello\n\0\xFF\n");
+    assert!(ran.stderr.contains("offset 3: passed over: record 3 cannot be read"), "{}", ran.stderr);
+    assert_eq!(ran.status, 1, "not all of it could be read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_includes_both_ends() {
+    let stub = partition().await;
+    let ran =
+        stub.narad(&["--json", "replay", "t", "--partition", "1", "--from", "2", "--to", "2"], b"").await;
+    assert_eq!((ran.status, ran.objects().len()), (0, 1), "{}", ran.stderr);
+    let read: Vec<_> = stub.asked().into_iter().filter(|asked| asked.request.contains("offset=")).collect();
+    assert_eq!(read.len(), 1, "nothing past --to is asked for");
+    let ran = stub.narad(&["replay", "t", "--partition", "1", "--from", "0", "--to", "2"], b"").await;
+    assert_eq!(ran.stdout, b"hello\n");
+    assert!(ran.stderr.contains("offsets 0 to 1 have aged out; the oldest kept is 2"), "{}", ran.stderr);
+    assert_eq!(ran.status, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raw_and_json_exclude_each_other() {
+    let stub = topic().await;
+    let ran = stub.narad(&["--json", "sub", "t", "--raw"], b"").await;
+    assert_eq!(ran.status, 2);
+    assert!(stub.asked().is_empty());
+}

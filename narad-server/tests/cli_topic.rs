@@ -1,0 +1,111 @@
+//! `narad topic`: what is asked for is what is sent, and what comes back is shown.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    dead_code,
+    reason = "a test"
+)]
+
+mod cli_stub;
+
+use cli_stub::{Answer, Stub};
+use serde_json::{Value, json};
+
+fn topic(name: &str) -> Value {
+    json!({"name": name, "id": "00000000000000aa", "partitions": 3, "retention_ms": 604_800_000,
+           "visibility_timeout_ms": 30_000, "max_in_flight_per_partition": 1024,
+           "max_acked_ahead_per_partition": 1024, "created_at": 1_700_000_000, "role": "standalone",
+           "partition_stats": [{"index": 0, "segments": 1, "oldest_offset": 0, "next_offset": 7,
+                                "high_watermark": 7, "size_bytes": 2048, "oldest_segment_at": null,
+                                "owner_node": "here", "status": "ok"}]})
+}
+
+async fn broker() -> Stub {
+    Stub::start(|asked| {
+        let (method, path) = asked.request.split_once(' ').unwrap();
+        match method {
+            "DELETE" => Answer::status(204),
+            "POST" => Answer::body(201, &topic("orders").to_string()),
+            _ if path.contains("page_token=next") => {
+                Answer::body(200, &json!({"topics": [topic("z")], "next_page_token": ""}).to_string())
+            }
+            _ if path.contains("page_token=") => Answer::body(
+                200,
+                &json!({"topics": [topic("orders")], "next_page_token": "next"}).to_string(),
+            ),
+            _ => Answer::body(200, &topic("orders").to_string()),
+        }
+    })
+    .await
+}
+
+fn body(stub: &Stub) -> Value {
+    serde_json::from_slice(&stub.asked().pop().unwrap().body).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn add_sends_what_was_given_and_nothing_else() {
+    let stub = broker().await;
+    let ran = stub.narad(&["topic", "add", "orders"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(body(&stub), json!({"name": "orders"}));
+    assert_eq!(ran.text(), "created orders: 3 partitions, retention 7days, visibility timeout 30s\n");
+    let args = [
+        "topic",
+        "add",
+        "orders",
+        "--partitions",
+        "6",
+        "--retention",
+        "forever",
+        "--visibility-timeout",
+        "1m",
+    ];
+    stub.narad(&args, b"").await;
+    let sent = json!({"name": "orders", "partitions": 6, "retention_ms": 0, "visibility_timeout_ms": 60_000});
+    assert_eq!(body(&stub), sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edit_patches_and_rm_deletes() {
+    let stub = broker().await;
+    let ran =
+        stub.narad(&["topic", "edit", "orders", "--retention", "2h", "--max-in-flight", "5"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(body(&stub), json!({"retention_ms": 7_200_000, "max_in_flight_per_partition": 5}));
+    let ran = stub.narad(&["topic", "rm", "orders"], b"").await;
+    assert_eq!((ran.status, ran.text().as_str()), (0, "deleted orders\n"));
+    let requests: Vec<String> = stub.asked().into_iter().map(|asked| asked.request).collect();
+    assert_eq!(requests, ["PATCH /v1/topics/orders", "DELETE /v1/topics/orders"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ls_walks_every_page() {
+    let stub = broker().await;
+    let ran = stub.narad(&["topic", "ls"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let text = ran.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines[0].starts_with("TOPIC") && lines[1].starts_with("orders") && lines[2].starts_with("z "));
+    assert_eq!(stub.narad(&["--json", "topic", "ls"], b"").await.objects().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn info_shows_partitions_and_passes_unknown_fields_to_programs() {
+    let stub = broker().await;
+    let ran = stub.narad(&["topic", "info", "orders"], b"").await;
+    assert!(ran.text().contains("PARTITION") && ran.text().contains("2.00 KiB"), "{}", ran.text());
+    let object = stub.narad(&["--json", "topic", "info", "orders"], b"").await.objects().pop().unwrap();
+    assert_eq!(object, topic("orders"), "nothing of the answer is dropped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_none_is_not_shown_as_one() {
+    let stub = Stub::start(|_| Answer::body(200, "<html>hello</html>")).await;
+    let ran = stub.narad(&["topic", "info", "orders"], b"").await;
+    assert_eq!(ran.status, 1);
+    assert!(ran.stderr.contains("is it a narad broker?"), "{}", ran.stderr);
+}
