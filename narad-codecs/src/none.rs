@@ -1,0 +1,42 @@
+//! The codec that stores records as they are.
+
+use narad_core::{
+    format::CodecNumber,
+    plugin::{Codec, FrameContext, PluginError},
+};
+
+/// Stores records as they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct None;
+
+/// What is stored is not as long as the frame states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{stored} bytes are stored and the frame states {stated}")]
+struct WrongLength {
+    stored: usize,
+    stated: u32,
+}
+
+impl Codec for None {
+    fn number(&self) -> CodecNumber {
+        const { CodecNumber::new(0).unwrap() }
+    }
+
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
+        out.extend_from_slice(raw);
+        Ok(())
+    }
+
+    fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
+        let stated = frame.uncompressed_len;
+        if usize::try_from(stated) != Ok(stored.len()) {
+            return Err(WrongLength { stored: stored.len(), stated }.into());
+        }
+        out.extend_from_slice(stored);
+        Ok(())
+    }
+}
