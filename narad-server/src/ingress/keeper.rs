@@ -1,0 +1,72 @@
+//! The task that writes the checkpoint down and deletes the WAL segments behind it.
+//!
+//! It is told how far the dispatcher has come; it can be late, never early. Segments go only behind a checkpoint
+//! that is durable, so that a start never finds its checkpoint before the log's first record.
+
+use std::{sync::Arc, time::Duration};
+
+use narad_core::{Error, format::Offset, log::Log, runtime::Runtime};
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::checkpoint::CheckpointFile;
+
+/// Keeps the checkpoint on disk at what a channel says.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) runtime: Runtime,
+    pub(super) wal: Log,
+    pub(super) file: Arc<Mutex<CheckpointFile>>,
+    /// How often it is synced while it advances.
+    pub(super) interval: Duration,
+}
+
+impl Keeper {
+    /// Runs until the sender is gone; the last value is then written and synced.
+    pub(super) async fn run(self, mut advanced: watch::Receiver<Offset>) {
+        let mut written = *advanced.borrow_and_update();
+        // When what was written is to be synced, or what could not be written is to be tried again.
+        let mut sync_at: Option<Instant> = None;
+        loop {
+            let open = tokio::select! {
+                changed = advanced.changed() => changed.is_ok(),
+                () = sleep_until(sync_at.unwrap_or_else(Instant::now)), if sync_at.is_some() => true,
+            };
+            let checkpoint = *advanced.borrow_and_update();
+            let due = !open || sync_at.is_some_and(|at| at <= Instant::now());
+            if checkpoint != written || due {
+                match self.write(checkpoint, due).await {
+                    Ok(()) => written = checkpoint,
+                    Err(error) => tracing::error!(%error, %checkpoint, "the checkpoint could not be written"),
+                }
+                let later = Instant::now() + self.interval;
+                let owed = !due || written != checkpoint;
+                sync_at = owed.then(|| sync_at.filter(|_| !due).unwrap_or(later));
+            }
+            if !open {
+                return;
+            }
+        }
+    }
+
+    /// Writes the checkpoint and, when `sync` says so, makes it durable and deletes what lies behind it.
+    async fn write(&self, checkpoint: Offset, sync: bool) -> Result<(), Error> {
+        let (file, wal) = (Arc::clone(&self.file), self.wal.clone());
+        let work = move || {
+            let mut file = file.lock();
+            file.write(checkpoint)?;
+            if sync {
+                file.sync()?;
+                let done = checkpoint.get().checked_sub(1).and_then(Offset::new);
+                if let Err(error) = wal.sweep(done) {
+                    tracing::warn!(%error, "old segments of the produce log could not be deleted");
+                }
+            }
+            Ok(())
+        };
+        self.runtime.run_blocking("ingress", work).await
+    }
+}

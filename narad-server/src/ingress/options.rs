@@ -1,0 +1,59 @@
+//! The bounds of the ingress.
+
+use std::time::Duration;
+
+/// The bounds of the ingress; the defaults suit a broker.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct IngressOptions {
+    /// The size at which a WAL segment is full, in bytes. What is done is deleted in whole segments.
+    pub segment_bytes: u64,
+    /// Bytes of messages that may wait for the WAL's fsync at one time.
+    pub pending_bytes: u32,
+    /// Messages in the WAL that may wait for their partitions; beyond it, producers wait.
+    pub backlog_records: u64,
+    /// How long a producer waits for room before it is refused.
+    pub produce_wait: Duration,
+    /// Bytes of messages that the dispatcher holds in memory before it stops reading ahead. Batches whose commit
+    /// runs come on top of it.
+    pub memory_bytes: usize,
+    /// Messages that the dispatcher holds in memory before it stops reading ahead.
+    pub memory_records: usize,
+    /// Commits to partitions that run at one time.
+    pub parallel_commits: usize,
+    /// Messages in one commit to a partition.
+    pub batch_records: usize,
+    /// Bytes in one commit to a partition; one larger message makes a batch of its own.
+    pub batch_bytes: usize,
+    /// How long a small batch waits for more while other commits run. With none running it never waits.
+    pub linger: Duration,
+    /// How long a partition that failed is left alone before it is tried again.
+    pub retry: Duration,
+    /// How often the checkpoint is synced while it advances, and the bound on what a power loss repeats.
+    pub checkpoint_sync: Duration,
+    /// The first wait before a poisoned WAL is reopened; it doubles with each failure.
+    pub heal_first: Duration,
+    /// The longest wait before a poisoned WAL is reopened.
+    pub heal_longest: Duration,
+}
+
+impl Default for IngressOptions {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            pending_bytes: 64 << 20,
+            backlog_records: 1_000_000,
+            produce_wait: Duration::from_secs(2),
+            memory_bytes: 64 << 20,
+            memory_records: 65_536,
+            parallel_commits: 16,
+            batch_records: 4096,
+            batch_bytes: 4 << 20,
+            linger: Duration::from_millis(2),
+            retry: Duration::from_secs(1),
+            checkpoint_sync: Duration::from_secs(1),
+            heal_first: Duration::from_secs(1),
+            heal_longest: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The key field of a WAL record: where the message goes, then the message's own key. The payload field is the
+//! message, byte for byte.
+//!
+//! | offset | size | field | |
+//! | --- | --- | --- | --- |
+//! | 0 | 1 | version | 1 |
+//! | 1 | 16 | incarnation | as in the topic's marker: 16 lower-case hexadecimal digits |
+//! | 17 | 4 | partition | u32, big-endian |
+//! | 21 | 2 | topic length | u16, big-endian, ≥ 1 |
+//! | 23 | n | topic | UTF-8 |
+//! | 23 + n | rest | key | the message's key, empty when there is none |
+//!
+//! Integrity is the frame's business: its CRC covers these bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use narad_core::plugin::{Incarnation, PartitionId};
+
+use super::Staged;
+
+const VERSION: u8 = 1;
+const INCARNATION_LEN: usize = 16;
+/// Bytes before the topic's name.
+const FIXED_LEN: usize = 1 + INCARNATION_LEN + 4 + 2;
+
+/// The partition a message is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Route {
+    pub(super) topic: Arc<str>,
+    pub(super) id: Incarnation,
+    pub(super) partition: PartitionId,
+}
+
+/// Bytes a message's WAL record takes for key and payload together.
+pub(super) fn stored_len(message: &Staged) -> usize {
+    FIXED_LEN + message.topic.len() + message.key.len() + message.payload.len()
+}
+
+/// Writes the key field of the WAL record into `out`, which is cleared. `None` for a topic whose name does not fit.
+pub(super) fn encode(message: &Staged, out: &mut Vec<u8>) -> Option<()> {
+    let topic_len = u16::try_from(message.topic.len()).ok().filter(|&len| len > 0)?;
+    out.clear();
+    out.push(VERSION);
+    out.extend_from_slice(message.id.to_string().as_bytes());
+    out.extend_from_slice(&message.partition.0.to_be_bytes());
+    out.extend_from_slice(&topic_len.to_be_bytes());
+    out.extend_from_slice(message.topic.as_bytes());
+    out.extend_from_slice(&message.key);
+    Some(())
+}
+
+/// Reads the key field of a WAL record: the route, and the message's key as a view. `None` when it is not one that
+/// this version wrote.
+pub(super) fn decode(field: &Bytes) -> Option<(Route, Bytes)> {
+    let (&version, rest) = field.split_first()?;
+    if version != VERSION {
+        return None;
+    }
+    let (incarnation, rest) = rest.split_first_chunk::<INCARNATION_LEN>()?;
+    let (partition, rest) = rest.split_first_chunk::<4>()?;
+    let (topic_len, rest) = rest.split_first_chunk::<2>()?;
+    let (topic, key) = rest.split_at_checked(usize::from(u16::from_be_bytes(*topic_len)))?;
+    if topic.is_empty() {
+        return None;
+    }
+    let route = Route {
+        topic: std::str::from_utf8(topic).ok()?.into(),
+        id: std::str::from_utf8(incarnation).ok()?.parse().ok()?,
+        partition: PartitionId(u32::from_be_bytes(*partition)),
+    };
+    Some((route, field.slice_ref(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(topic: &str, key: &'static [u8]) -> Staged {
+        Staged {
+            topic: topic.into(),
+            id: Incarnation::new(0xAB),
+            partition: PartitionId(7),
+            key: Bytes::from_static(key),
+            payload: Bytes::from_static(b"payload"),
+        }
+    }
+
+    #[test]
+    fn the_header_is_as_documented_and_reads_back() {
+        let mut field = vec![9; 100];
+        encode(&message("orders", b"k1"), &mut field).unwrap();
+        assert_eq!(field, b"\x0100000000000000ab\0\0\0\x07\0\x06ordersk1");
+        assert_eq!(stored_len(&message("orders", b"k1")), field.len() + 7);
+        let (route, key) = decode(&Bytes::from(field)).unwrap();
+        assert_eq!(
+            (&*route.topic, route.id, route.partition),
+            ("orders", Incarnation::new(0xAB), PartitionId(7))
+        );
+        assert_eq!(key, "k1");
+    }
+
+    #[test]
+    fn every_proper_prefix_and_other_versions_are_refused() {
+        let mut field = Vec::new();
+        encode(&message("orders", b""), &mut field).unwrap();
+        for len in 0..field.len() {
+            assert_eq!(decode(&Bytes::copy_from_slice(&field[..len])), None, "{len} bytes");
+        }
+        assert!(decode(&Bytes::from(field.clone())).is_some_and(|(_, key)| key.is_empty()));
+        field[0] = 2;
+        assert_eq!(decode(&Bytes::from(field)), None);
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_is_refused() {
+        assert_eq!(encode(&message(&"n".repeat(65_536), b""), &mut Vec::new()), None);
+        assert_eq!(encode(&message("", b""), &mut Vec::new()), None);
+        assert_eq!(encode(&message(&"n".repeat(65_535), b""), &mut Vec::new()), Some(()));
+    }
+}

@@ -1,0 +1,300 @@
+//! The produce WAL and the handle on the whole ingress: open, produce, close.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use narad_core::{
+    Error,
+    disk::DiskExt,
+    format::{Batch, Offset},
+    log::{Log, LogOptions},
+    runtime::Runtime,
+};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, Semaphore, watch},
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    IngressError, IngressOptions, Partitions, Staged,
+    checkpoint::CheckpointFile,
+    dispatcher::Dispatcher,
+    heal::{Health, refuse},
+    keeper::Keeper,
+    retention::DoneSegments,
+    route,
+};
+
+/// Messages in the WAL that are not done, as the dispatcher last said, and who waits for them to become fewer.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    read_to: AtomicU64,
+    undone: AtomicU64,
+    fewer: Notify,
+}
+
+impl Backlog {
+    /// The dispatcher has read the WAL up to `read_to`, and `undone` of what it read is not done.
+    pub(super) fn set(&self, read_to: Offset, undone: u64) {
+        self.read_to.store(read_to.get(), Ordering::Relaxed);
+        self.undone.store(undone, Ordering::Relaxed);
+        self.fewer.notify_waiters();
+    }
+
+    fn len(&self, end: Offset) -> u64 {
+        let unread = end.get().saturating_sub(self.read_to.load(Ordering::Relaxed));
+        unread.saturating_add(self.undone.load(Ordering::Relaxed))
+    }
+}
+
+/// The ingress of a server. Cloning gives another handle; dropping the last one stops its tasks where they are, as a
+/// crash would: use [`close`](Self::close).
+#[derive(Debug, Clone)]
+pub struct Ingress {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    runtime: Runtime,
+    wal: Log,
+    options: Arc<IngressOptions>,
+    health: Arc<Health>,
+    backlog: Arc<Backlog>,
+    /// One permit for each byte that may wait for the WAL's fsync.
+    pending: Semaphore,
+    closed: AtomicBool,
+    drain: watch::Sender<bool>,
+    tasks: Mutex<Option<Tasks>>,
+}
+
+#[derive(Debug)]
+struct Tasks {
+    dispatcher: JoinHandle<()>,
+    keeper: JoinHandle<()>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(tasks) = self.tasks.get_mut() {
+            tasks.dispatcher.abort();
+            tasks.keeper.abort();
+        }
+    }
+}
+
+impl Ingress {
+    /// Opens the WAL in `dir`, which is created if need be, and starts to dispatch what the checkpoint says is not
+    /// done. Must be called within a tokio runtime, which the tasks then run on.
+    ///
+    /// # Errors
+    /// What keeps the WAL from being opened. An unusable checkpoint does not: it costs duplicates.
+    pub async fn open(
+        runtime: &Runtime,
+        dir: PathBuf,
+        partitions: Arc<dyn Partitions>,
+        options: IngressOptions,
+    ) -> Result<Self, Error> {
+        let options = Arc::new(options);
+        let (opening, bounds) = (runtime.clone(), Arc::clone(&options));
+        let work = move || open_wal(&opening, &dir, &bounds);
+        let (wal, file, checkpoint) = runtime.run_blocking("ingress", work).await?;
+
+        let (advanced, advancing) = watch::channel(checkpoint);
+        let (drain, draining) = watch::channel(false);
+        let backlog = Arc::new(Backlog::default());
+        backlog.set(checkpoint, 0);
+        let keeper = Keeper {
+            runtime: runtime.clone(),
+            wal: wal.clone(),
+            file: Arc::new(Mutex::new(file)),
+            interval: options.checkpoint_sync,
+        };
+        let dispatcher =
+            Dispatcher::new(wal.clone(), partitions, Arc::clone(&options), Arc::clone(&backlog), advanced);
+        let tasks = Tasks {
+            dispatcher: tokio::spawn(dispatcher.run(draining)),
+            keeper: tokio::spawn(keeper.run(advancing)),
+        };
+        let inner = Inner {
+            runtime: runtime.clone(),
+            wal,
+            pending: Semaphore::new(options.pending_bytes as usize),
+            options,
+            health: Arc::default(),
+            backlog,
+            closed: AtomicBool::new(false),
+            drain,
+            tasks: Mutex::new(Some(tasks)),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Takes messages: all of them, in this order, or none. `Ok` means that they are synced to disk and survive a
+    /// power loss; each then reaches its partition at least once. Whatever arrives during one fsync shares the next.
+    ///
+    /// Dropping the future leaves open whether the messages were taken, and disturbs no other producer.
+    ///
+    /// # Errors
+    /// See [`IngressError`]; nothing was kept then.
+    pub async fn produce(&self, messages: Vec<Staged>) -> Result<(), IngressError> {
+        let inner = &*self.inner;
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let bytes: usize = messages.iter().map(route::stored_len).sum();
+        let wait_until = Instant::now().checked_add(inner.options.produce_wait).unwrap_or_else(Instant::now);
+        let _room = timeout_at(wait_until, inner.room_for(bytes)).await.map_err(|_| IngressError::Full)??;
+        let batch = encode(&messages, bytes)?;
+        drop(messages);
+        match inner.wal.commit_async(batch).await {
+            Ok(_) => {
+                inner.health.worked();
+                Ok(())
+            }
+            Err(error) => {
+                let refused_alone =
+                    matches!(error, Error::RecordTooLarge { .. } | Error::InvalidArgument { .. });
+                if !refused_alone && !matches!(error, Error::Closed) {
+                    inner.health.failed(&error, &inner.wal, &inner.runtime, &inner.options);
+                }
+                Err(refuse(error))
+            }
+        }
+    }
+
+    /// Messages that are acknowledged and not yet committed to their partitions.
+    pub fn backlog(&self) -> u64 {
+        self.inner.backlog.len(self.inner.wal.high_watermark())
+    }
+
+    /// Why the last commit to the WAL failed, as long as none has succeeded since and it was not reopened.
+    pub fn failure(&self) -> Option<Error> {
+        self.inner.health.failure()
+    }
+
+    /// Takes no more messages, finishes what is under way and what the partitions take within `deadline`, then
+    /// writes the checkpoint, durably, and closes the WAL. What is left is dispatched after the next open.
+    /// A failure of the WAL's close is logged: nothing acknowledged is lost by it. A second call does nothing.
+    pub async fn close(&self, deadline: Duration) {
+        let inner = &*self.inner;
+        let until = Instant::now().checked_add(deadline).unwrap_or_else(Instant::now);
+        inner.closed.store(true, Ordering::SeqCst);
+        let Some(mut tasks) = inner.tasks.lock().take() else { return };
+        // Producers that wait for the backlog see that it is over.
+        inner.backlog.fewer.notify_waiters();
+        // All permits: every producer has either been answered or has not begun.
+        if timeout_at(until, inner.pending.acquire_many(inner.options.pending_bytes)).await.is_err() {
+            tracing::warn!("closing the produce log under running producers");
+        }
+        inner.drain.send_replace(true);
+        if timeout_at(until, &mut tasks.dispatcher).await.is_err() {
+            tracing::warn!(left = self.backlog(), "messages are left for the next start");
+            tasks.dispatcher.abort();
+            // The sender of the checkpoint is gone when it has ended; the keeper then writes the last one.
+            _ = tasks.dispatcher.await;
+        }
+        if let Err(error) = tasks.keeper.await {
+            tracing::error!(%error, "the checkpoint was not written");
+        }
+        if let Err(error) = inner.wal.close_async().await {
+            tracing::error!(%error, "the produce log was not closed cleanly");
+        }
+    }
+}
+
+impl Inner {
+    /// Waits until the messages may go to the WAL.
+    async fn room_for(&self, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>, IngressError> {
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.options.pending_bytes);
+        let permit = self.pending.acquire_many(permits).await.map_err(|_| IngressError::Closed)?;
+        loop {
+            // Before the look at the backlog, so that no change falls between the look and the wait.
+            let fewer = self.backlog.fewer.notified();
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(IngressError::Closed);
+            }
+            if let Some(refusal) = self.health.refusal() {
+                return Err(refusal);
+            }
+            if self.backlog.len(self.wal.high_watermark()) < self.options.backlog_records {
+                return Ok(permit);
+            }
+            fewer.await;
+        }
+    }
+}
+
+/// Opens the log and finds its checkpoint. Blocks.
+fn open_wal(
+    runtime: &Runtime,
+    dir: &std::path::Path,
+    options: &IngressOptions,
+) -> Result<(Log, CheckpointFile, Offset), Error> {
+    runtime.disk().create_dir_all_durable(dir).map_err(|source| Error::io("create", dir, source))?;
+    let mut log_options = LogOptions::new("ingress", Arc::new(Plain));
+    log_options.retention = Arc::new(DoneSegments);
+    log_options.segment_bytes = options.segment_bytes;
+    let wal = Log::open(runtime, dir, log_options)?;
+    let mut file = CheckpointFile::new(Arc::clone(runtime.disk()), dir);
+    let checkpoint = file.load(wal.oldest_offset(), wal.high_watermark());
+    // On a full disk the server starts all the same; the keeper tries again.
+    if let Err(error) = file.write(checkpoint) {
+        tracing::error!(%error, "the checkpoint of the produce log could not be written");
+    }
+    Ok((wal, file, checkpoint))
+}
+
+fn encode(messages: &[Staged], bytes: usize) -> Result<Batch, IngressError> {
+    /// What the engine puts around each record, in bytes, at most.
+    const ENVELOPE: usize = 24;
+    let mut batch = Batch::with_capacity(bytes + messages.len() * ENVELOPE);
+    let mut field = Vec::new();
+    for message in messages {
+        route::encode(message, &mut field).ok_or_else(|| {
+            let reason = format!("{} bytes do not fit the produce log", message.topic.len());
+            IngressError::Failed(Error::InvalidArgument { name: "topic", reason })
+        })?;
+        batch.push(&field, &message.payload);
+    }
+    Ok(batch)
+}
+
+/// Stores frames as they are.
+#[derive(Debug)]
+struct Plain;
+
+impl narad_core::plugin::Codec for Plain {
+    fn number(&self) -> narad_core::format::CodecNumber {
+        const { narad_core::format::CodecNumber::new(0).expect("0 is a codec number") }
+    }
+    fn name(&self) -> &str {
+        "none"
+    }
+    fn encode(
+        &self,
+        _: &narad_core::plugin::FrameContext<'_>,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), narad_core::plugin::PluginError> {
+        out.extend_from_slice(raw);
+        Ok(())
+    }
+    fn decode(
+        &self,
+        _: &narad_core::plugin::FrameContext<'_>,
+        stored: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), narad_core::plugin::PluginError> {
+        out.extend_from_slice(stored);
+        Ok(())
+    }
+}

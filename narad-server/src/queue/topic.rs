@@ -1,0 +1,332 @@
+//! The queue of one topic: its partitions, its line of consumers, and the hand-out that brings them together.
+//!
+//! Everything happens under one lock and none of it does I/O. What needs I/O (opening a partition, reading a record)
+//! is done elsewhere, before or after.
+
+use std::{sync::Arc, time::Duration};
+
+use narad_core::{
+    format::Offset,
+    log::Log,
+    plugin::{Incarnation, PartitionId},
+    store::Store,
+};
+use parking_lot::Mutex;
+
+use super::{
+    QueueStats, QueueTopic, Receipt, Settle,
+    partition::{Caps, LeaseGone, PartitionQueue},
+    pump::Signals,
+    waiters::{Grant, Waiters},
+};
+
+/// The queue of one incarnation of a topic.
+#[derive(Debug)]
+pub(super) struct TopicQueue {
+    pub(super) id: Incarnation,
+    state: Mutex<State>,
+}
+
+/// What the lock of a topic guards.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) topic: QueueTopic,
+    pub(super) cells: Vec<Cell>,
+    pub(super) waiters: Waiters,
+    /// The partition whose turn it is.
+    turn: usize,
+    /// The topic was deleted.
+    pub(super) dead: bool,
+    /// Somebody opens partitions on behalf of those who wait.
+    pub(super) opening: bool,
+    /// When the pump will look here because a lease ends.
+    alarm: Option<Duration>,
+}
+
+/// One partition.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    /// Absent until the position was read.
+    pub(super) queue: Option<PartitionQueue>,
+    /// The log as it was last seen; it may have been closed since.
+    pub(super) log: Option<Log>,
+    /// Held by whoever opens the partition.
+    pub(super) gate: Arc<tokio::sync::Mutex<()>>,
+    /// Records that could not be read and were passed over.
+    skipped: u64,
+    /// Records that retention took before they were settled.
+    lost: u64,
+}
+
+impl Cell {
+    /// Whether the partition has to be opened before it can give out anything.
+    pub(super) fn is_shut(&self) -> bool {
+        self.queue.is_none() || self.log.as_ref().is_none_or(Log::is_closed)
+    }
+}
+
+impl TopicQueue {
+    pub(super) fn new(topic: &QueueTopic) -> Self {
+        let mut state = State {
+            topic: topic.clone(),
+            cells: Vec::new(),
+            waiters: Waiters::default(),
+            turn: 0,
+            dead: false,
+            opening: false,
+            alarm: None,
+        };
+        state.grow();
+        Self { id: topic.spec.incarnation, state: Mutex::new(state) }
+    }
+
+    /// Runs `work` under the topic's lock. It must not do I/O.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock())
+    }
+
+    /// Takes over settings that changed.
+    pub(super) fn configure(&self, topic: &QueueTopic) {
+        self.with(|state| {
+            if !Arc::ptr_eq(&state.topic.spec, &topic.spec) {
+                state.topic = topic.clone();
+                state.grow();
+            }
+            state.topic.visibility = topic.visibility;
+            state.topic.max_in_flight = topic.max_in_flight;
+            state.topic.max_acked_ahead = topic.max_acked_ahead;
+        });
+    }
+
+    /// Hands what there is to those who wait, in the order in which they came. Returns whether somebody still waits
+    /// who would need a partition opened.
+    pub(super) fn hand_out(&self, store: &Store, signals: &Signals, now: Duration) -> bool {
+        self.with(|state| {
+            if state.waiters.is_empty() {
+                return false;
+            }
+            state.hand_out(store, now);
+            state.arm(self.id, signals, now);
+            !state.waiters.is_empty() && !state.dead && state.cells.iter().any(Cell::is_shut)
+        })
+    }
+
+    /// Does what a consumer asks of a lease.
+    pub(super) fn settle(
+        &self,
+        receipt: Receipt,
+        how: Settle,
+        store: &Store,
+        signals: &Signals,
+        now: Duration,
+    ) -> Result<(), LeaseGone> {
+        let Receipt { partition, offset, nonce } = receipt;
+        self.with(|state| {
+            let expires = now.saturating_add(state.topic.visibility);
+            let queue = state.queue(partition).ok_or(LeaseGone)?;
+            match how {
+                Settle::Ack => {
+                    queue.ack(offset, nonce, now)?;
+                    state.record(partition, store);
+                }
+                Settle::Extend => queue.extend(offset, nonce, now, expires)?,
+                Settle::Release => queue.release(offset, nonce, now)?,
+            }
+            state.arm(self.id, signals, now);
+            Ok(())
+        })
+    }
+
+    /// The state of each partition that was used.
+    pub(super) fn stats(&self) -> Vec<QueueStats> {
+        self.with(|state| {
+            let used = |(cell, index): (&Cell, u32)| {
+                let queue = cell.queue.as_ref()?;
+                Some(QueueStats {
+                    partition: PartitionId(index),
+                    frontier: queue.frontier(),
+                    in_flight: queue.in_flight(),
+                    acked_ahead: queue.acked_ahead(),
+                    skipped: cell.skipped,
+                    lost: cell.lost,
+                })
+            };
+            state.cells.iter().zip(0u32..).filter_map(used).collect()
+        })
+    }
+}
+
+impl State {
+    /// Makes a cell for each partition. There are never fewer than before.
+    fn grow(&mut self) {
+        let partitions = self.topic.spec.partitions as usize;
+        if self.cells.len() < partitions {
+            self.cells.resize_with(partitions, Cell::default);
+        }
+    }
+
+    pub(super) fn cell(&mut self, partition: PartitionId) -> Option<&mut Cell> {
+        self.cells.get_mut(partition.0 as usize)
+    }
+
+    fn queue(&mut self, partition: PartitionId) -> Option<&mut PartitionQueue> {
+        self.cell(partition)?.queue.as_mut()
+    }
+
+    /// Hands out until no line's first can be served.
+    fn hand_out(&mut self, store: &Store, now: Duration) {
+        let mut exhausted: Vec<PartitionId> = Vec::new();
+        loop {
+            let first = self
+                .waiters
+                .heads()
+                .filter(|(partition, ..)| partition.is_none_or(|partition| !exhausted.contains(&partition)))
+                .min_by_key(|&(_, ticket, _)| ticket);
+            let Some((partition, ticket, max)) = first else { return };
+            let grants = match partition {
+                Some(partition) => self.collect_pinned(partition, max, store, now),
+                None => self.collect_any(max, store, now),
+            };
+            match (grants.is_empty(), partition) {
+                (false, _) => self.waiters.serve(partition, ticket, grants),
+                (true, Some(partition)) => exhausted.push(partition),
+                // Who takes anything gets nothing: so would everybody.
+                (true, None) => return,
+            }
+        }
+    }
+
+    fn collect_pinned(
+        &mut self,
+        partition: PartitionId,
+        max: usize,
+        store: &Store,
+        now: Duration,
+    ) -> Vec<Grant> {
+        std::iter::from_fn(|| self.take(partition, store, now)).take(max).collect()
+    }
+
+    /// One record from each partition in turn, so that a busy one does not starve the others.
+    fn collect_any(&mut self, max: usize, store: &Store, now: Duration) -> Vec<Grant> {
+        let (mut grants, mut misses) = (Vec::new(), 0);
+        while grants.len() < max && misses < self.cells.len() {
+            let index = self.turn % self.cells.len();
+            self.turn = index + 1;
+            let partition = u32::try_from(index).map_or(PartitionId(u32::MAX), PartitionId);
+            match self.take(partition, store, now) {
+                Some(grant) => {
+                    grants.push(grant);
+                    misses = 0;
+                }
+                None => misses += 1,
+            }
+        }
+        grants
+    }
+
+    /// Leases the next record of a partition.
+    fn take(&mut self, partition: PartitionId, store: &Store, now: Duration) -> Option<Grant> {
+        let caps =
+            Caps { max_in_flight: self.topic.max_in_flight, max_acked_ahead: self.topic.max_acked_ahead };
+        let (oldest, end) = {
+            let cell = self.cell(partition).filter(|cell| !cell.is_shut())?;
+            let log = cell.log.as_ref()?;
+            (log.oldest_offset(), log.high_watermark())
+        };
+        self.jump(partition, oldest, store);
+        let nonce = rand::random();
+        let offset = self.queue(partition)?.take(now, end, caps, nonce)?;
+        Some(Grant { partition, offset, nonce })
+    }
+
+    /// Follows retention: the frontier is never below what the log keeps.
+    pub(super) fn jump(&mut self, partition: PartitionId, oldest: Offset, store: &Store) {
+        let Some(cell) = self.cell(partition) else { return };
+        let Some(queue) = &mut cell.queue else { return };
+        let lost = queue.jump_to(oldest);
+        if lost > 0 {
+            cell.lost = cell.lost.saturating_add(lost);
+            self.say_lost(partition, oldest, lost);
+            self.record(partition, store);
+        }
+    }
+
+    /// Says that retention took records before they were settled.
+    pub(super) fn say_lost(&self, partition: PartitionId, oldest: Offset, lost: u64) {
+        tracing::warn!(
+            topic = &*self.topic.spec.name, %partition, %oldest, messages = lost,
+            "retention has passed the frontier; unsettled messages are lost"
+        );
+    }
+
+    /// Counts records that retention took.
+    pub(super) fn count_lost(&mut self, partition: PartitionId, lost: u64) {
+        if let Some(cell) = self.cell(partition) {
+            cell.lost = cell.lost.saturating_add(lost);
+        }
+    }
+
+    /// Passes over a range that cannot be read. What `held` holds of it goes first.
+    pub(super) fn skip(
+        &mut self,
+        partition: PartitionId,
+        range: std::ops::Range<Offset>,
+        held: &[Grant],
+        store: &Store,
+        now: Duration,
+    ) {
+        let Some(cell) = self.cell(partition) else { return };
+        let Some(queue) = &mut cell.queue else { return };
+        for grant in held {
+            // An end of the lease that retention brought is no matter here.
+            _ = queue.release(grant.offset, grant.nonce, now);
+        }
+        let skipped = queue.skip(range.clone());
+        cell.skipped = cell.skipped.saturating_add(skipped);
+        if skipped > 0 {
+            tracing::error!(
+                topic = &*self.topic.spec.name, %partition, from = %range.start, to = %range.end, skipped,
+                "messages cannot be read and are passed over"
+            );
+            self.record(partition, store);
+        }
+    }
+
+    /// Gives leases back.
+    pub(super) fn release(&mut self, grants: &[Grant], now: Duration) {
+        for grant in grants {
+            if let Some(queue) = self.queue(grant.partition) {
+                _ = queue.release(grant.offset, grant.nonce, now);
+            }
+        }
+    }
+
+    /// The records were read and go to their consumer: the time of their leases begins. Returns whether the lease
+    /// still exists; retention may have ended it.
+    pub(super) fn begin(&mut self, grant: &Grant, now: Duration) -> bool {
+        let expires = now.saturating_add(self.topic.visibility);
+        let begun = self.queue(grant.partition).map(|queue| queue.begin(grant.offset, grant.nonce, expires));
+        matches!(begun, Some(Ok(())))
+    }
+
+    /// Tells the store how far the partition is.
+    pub(super) fn record(&mut self, partition: PartitionId, store: &Store) {
+        let spec = Arc::clone(&self.topic.spec);
+        if let Some(queue) = self.queue(partition) {
+            store.record_position(&spec, partition, queue.position());
+        }
+    }
+
+    /// Sees to it that the pump looks here when the next lease ends, if somebody waits.
+    pub(super) fn arm(&mut self, id: Incarnation, signals: &Signals, now: Duration) {
+        self.alarm = self.alarm.filter(|&at| at > now);
+        if self.waiters.is_empty() {
+            return;
+        }
+        let expiries = self.cells.iter().filter_map(|cell| cell.queue.as_ref()?.next_expiry());
+        if let Some(at) = expiries.min().filter(|&at| self.alarm.is_none_or(|alarm| at < alarm)) {
+            self.alarm = Some(at);
+            signals.set_alarm(at, id);
+        }
+    }
+}
