@@ -1,0 +1,105 @@
+//! The contract of `Codec`.
+
+use std::sync::Arc;
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::{
+    SEED, at_once, calm, check, check_name,
+    codec_inputs::{Payload, damaged, payloads},
+    ok,
+};
+use crate::{
+    format::Offset,
+    plugin::{Codec, FrameContext, Incarnation, LogIdentity, PartitionId},
+};
+
+/// Stands in front of what a codec appends, and must not change.
+const PREFIX: &[u8] = b"what was there";
+/// What a buffer may grow by beyond what a codec was allowed to put there: it doubles, and starts small.
+const SLACK: usize = 4_096;
+
+/// Checks a codec. `make` builds it, each time with the same configuration.
+///
+/// Point 5 is checked as far as decoding goes: another instance, on another thread, reads what one instance wrote.
+/// A codec may draw random numbers in `encode` (a nonce) if it stores what decoding needs of them.
+///
+/// # Panics
+/// With the point that failed and the input that failed it.
+pub fn codec(make: impl Fn() -> Arc<dyn Codec>) {
+    let log = LogIdentity::partition("orders", Incarnation::new(7), PartitionId(3));
+    let mut rng = StdRng::seed_from_u64(SEED);
+    let payloads = payloads(&mut rng);
+    let (codec, other) = (make(), make());
+
+    check("1", codec.number() == other.number(), || format!("{codec:?} has two numbers"));
+    check_name("1", &codec, codec.name(), other.name());
+    for payload in &payloads {
+        let context = context(&log, payload.bytes.len());
+        let stored = encode(&*codec, &context, payload);
+        round_trip(&*codec, &context, payload, &stored, "3");
+        round_trip(&*other, &context, payload, &stored, "5");
+        for damage in damaged(&stored, &mut rng) {
+            bounded(&*codec, &context, &damage, &payload.name);
+        }
+        other_lengths(&*codec, &log, payload, &stored);
+    }
+    check("1", codec.number() == other.number(), || format!("{codec:?} changed its number"));
+    check_name("1", &codec, codec.name(), other.name());
+
+    let payloads: Arc<[Payload]> = payloads.into();
+    at_once("6", move || {
+        for payload in payloads.iter() {
+            let context = context(&log, payload.bytes.len());
+            let stored = encode(&*codec, &context, payload);
+            round_trip(&*other, &context, payload, &stored, "6");
+        }
+    });
+}
+
+fn context(log: &LogIdentity, len: usize) -> FrameContext<'_> {
+    let len = u32::try_from(len).expect("a payload that fits in a frame");
+    FrameContext::new(log, Offset::from(42_u32), 1, len)
+}
+
+fn encode(codec: &dyn Codec, context: &FrameContext<'_>, payload: &Payload) -> Vec<u8> {
+    let mut out = PREFIX.to_vec();
+    let input = || format!("encode of {}", payload.name);
+    ok("encode", calm("2", input, || codec.encode(context, &payload.bytes, &mut out)));
+    check("2", out.starts_with(PREFIX), || format!("{} changes what was in front", input()));
+    check("2", out.len() > PREFIX.len(), || format!("{} appends nothing", input()));
+    out.split_off(PREFIX.len())
+}
+
+fn round_trip(codec: &dyn Codec, context: &FrameContext<'_>, payload: &Payload, stored: &[u8], point: &str) {
+    let mut out = PREFIX.to_vec();
+    let input = || format!("encode and decode of {}", payload.name);
+    let decoded = calm(point, input, || codec.decode(context, stored, &mut out));
+    check(point, decoded.is_ok(), || format!("{}: {:?}", input(), decoded.as_ref().err()));
+    let same = out.strip_prefix(PREFIX) == Some(&payload.bytes[..]);
+    check(point, same, || format!("{} gives other bytes", input()));
+}
+
+/// Point 4, for bytes that are not what `encode` made.
+fn bounded(codec: &dyn Codec, context: &FrameContext<'_>, damage: &Payload, of: &str) {
+    let input = || format!("decode of {of}, {}, stated as {} bytes", damage.name, context.uncompressed_len);
+    let mut out = PREFIX.to_vec();
+    let decoded = calm("4", input, || codec.decode(context, &damage.bytes, &mut out));
+    check("4", out.starts_with(PREFIX), || format!("{} changes what was in front", input()));
+    let stated = context.uncompressed_len as usize;
+    let appended = out.len() - PREFIX.len();
+    check("4", decoded.is_err() || appended <= stated, || format!("{} appends {appended}", input()));
+    let room = (stated + PREFIX.len()).saturating_mul(2) + SLACK;
+    check("4", out.capacity() <= room, || format!("{} allocates {}", input(), out.capacity()));
+}
+
+/// Point 4, for a frame header that states another length than was encoded.
+fn other_lengths(codec: &dyn Codec, log: &LogIdentity, payload: &Payload, stored: &[u8]) {
+    let len = payload.bytes.len();
+    for stated in [1, len / 2, len - 1, len + 1, len * 2] {
+        if stated != len && stated > 0 {
+            let damage = Payload { name: "another length stated".to_owned(), bytes: stored.to_vec() };
+            bounded(codec, &context(log, stated), &damage, &payload.name);
+        }
+    }
+}
