@@ -131,6 +131,13 @@ pub enum Error {
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
 
+    /// The engine failed in a way it should not. Reopen the log and report it; nothing committed is affected.
+    #[error("internal failure: {what}")]
+    Internal {
+        /// What happened.
+        what: &'static str,
+    },
+
     /// Another process has the data directory open. Stop it, or use another directory.
     #[error("{} is in use by {holder}", path.display())]
     Locked {

@@ -133,6 +133,11 @@ impl Batch {
         &self.raw
     }
 
+    /// The records as laid out in a frame, and how many they are.
+    pub(crate) fn into_parts(self) -> (u32, Vec<u8>) {
+        (self.count, self.raw)
+    }
+
     /// Checks that each record alone fits in a frame.
     pub(crate) fn check_size(&self) -> Result<(), crate::Error> {
         let limit = u64::from(MAX_FRAME_BYTES);
@@ -173,10 +178,16 @@ impl Batch {
     /// The records cut into runs of at most `limit` bytes (a larger single record makes a run of its own), each
     /// with its count.
     pub(crate) fn runs(&self, limit: usize) -> Vec<(u32, &[u8])> {
-        if self.raw.len() <= limit {
-            return vec![(self.count, &self.raw)];
+        match self.raw.len() {
+            0 => Vec::new(),
+            len if len <= limit => vec![(self.count, &self.raw)],
+            _ => Self::runs_of(&self.raw, limit),
         }
-        let (mut runs, mut rest) = (Vec::new(), self.raw.as_slice());
+    }
+
+    /// The same for records as they are laid out in a batch.
+    pub(crate) fn runs_of(mut rest: &[u8], limit: usize) -> Vec<(u32, &[u8])> {
+        let mut runs = Vec::new();
         while !rest.is_empty() {
             let (mut count, mut end) = (0, 0);
             while let Some(len) = rest.get(end..).and_then(prefixed_len) {
@@ -185,9 +196,7 @@ impl Batch {
                 }
                 (count, end) = (count + 1, end + len);
             }
-            let Some((run, next)) = rest.split_at_checked(end).filter(|(run, _)| !run.is_empty()) else {
-                break;
-            };
+            let Some((run, next)) = rest.split_at_checked(end).filter(|(run, _)| !run.is_empty()) else { break };
             runs.push((count, run));
             rest = next;
         }

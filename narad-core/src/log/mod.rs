@@ -1,93 +1,118 @@
 //! A partition: open and recover, append, commit, read, watermark, retain, notify, close.
 //!
 //! Knows nothing of topics, incarnations or consumers.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use narad_core::{format::Batch, log::{Log, LogOptions}, runtime::Runtime};
+//!
+//! # fn main() -> narad_core::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! let runtime = Runtime::default();
+//! let log = Log::open(&runtime, dir.path(), LogOptions::new("orders", Arc::new(narad_codecs::Zstd::default())))?;
+//! let offsets = log.commit(Batch::of(b"key", b"value"))?; // durable when it returns
+//! assert_eq!(log.read(offsets.start)?.payload, "value");
+//! log.close()
+//! # }
+//! ```
+
+mod buffer;
+mod combine;
+mod commit;
+mod drain;
+pub(crate) mod files;
+pub mod inspect;
+mod lifecycle;
+mod notify;
+mod options;
+mod peek;
+mod read;
+mod recover;
+mod retain;
+mod view;
+mod watermark;
+mod writer;
 
 use std::{
     future::Future,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
+use event_listener::Event;
+use parking_lot::{Mutex, RwLock};
+
+use self::{
+    buffer::{Buffer, Gate},
+    combine::Combiner,
+    view::{HotSet, Times, View},
+    writer::{WriteContext, Writer},
+};
+pub use self::{
+    notify::Subscription,
+    options::{LogOptions, SEGMENT_BYTES},
+    peek::{ClosedStats, peek},
+};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     format::{Batch, Offset, Record},
-    plugin::{
-        BatchedSync, Codec, CodecSet, LogIdentity, RetentionDecision, RetentionPolicy, RetentionView,
-        SilentWake, SyncPolicy, WakeNotifier,
-    },
+    plugin::{CodecSet, LogIdentity, RetentionPolicy, WakeReason},
     runtime::Runtime,
+    segment::CacheId,
 };
 
-/// How a log is opened.
+/// An open partition. Cloning it gives another handle to the same log.
+///
+/// The last handle that goes does not close the log: without a [`close`](Self::close) the next open recovers as
+/// after a crash, which loses nothing that was committed.
+///
+/// Every call has a blocking form, which runs in the caller's thread, and where it may touch a file an async form,
+/// which runs on the runtime's workers.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct LogOptions {
-    /// Who the log is, to its plugins and in metrics.
-    pub identity: LogIdentity,
-    /// The codec for new frames.
-    pub codec: Arc<dyn Codec>,
-    /// The codecs that frames may have been written with; `codec` is always among them.
-    pub readable: CodecSet,
-    /// When records are synced that nobody commits.
-    pub sync: Arc<dyn SyncPolicy>,
-    /// Which segments may go.
-    pub retention: Arc<dyn RetentionPolicy>,
-    /// Told of every announcement.
-    pub wake: Arc<dyn WakeNotifier>,
-    /// The size at which a segment is full, in bytes.
-    pub segment_bytes: u64,
-}
+pub struct Log(Arc<Inner>);
 
-impl LogOptions {
-    /// A log called `name` that writes with `codec`, keeps everything, and is otherwise as the defaults say.
-    pub fn new(name: &str, codec: Arc<dyn Codec>) -> Self {
-        Self::for_log(LogIdentity::named(name), codec)
-    }
-
-    /// The same for a log with an identity of its own.
-    pub fn for_log(identity: LogIdentity, codec: Arc<dyn Codec>) -> Self {
-        Self {
-            identity,
-            codec,
-            readable: CodecSet::new(),
-            sync: Arc::new(BatchedSync::default()),
-            retention: Arc::new(KeepEverything),
-            wake: Arc::new(SilentWake),
-            segment_bytes: 64 << 20,
-        }
-    }
-}
-
-/// The retention of a log that was given none.
+/// Lock order: `writer`, then `buffer`, then `view`, then a segment's own. Only `writer`, the produce lock, is held
+/// across an fsync, and no reader takes it.
 #[derive(Debug)]
-struct KeepEverything;
-
-impl RetentionPolicy for KeepEverything {
-    fn name(&self) -> &str {
-        "keep-everything"
-    }
-
-    fn roll_age(&self) -> Option<Duration> {
-        None
-    }
-
-    fn decide(&self, _: &RetentionView<'_>) -> RetentionDecision {
-        RetentionDecision::KEEP
-    }
+struct Inner {
+    runtime: Runtime,
+    dir: PathBuf,
+    options: LogOptions,
+    codecs: CodecSet,
+    cache_id: CacheId,
+    /// Names the share of the pool's workers that this log can take.
+    group: Arc<str>,
+    /// The offset of the next record at open.
+    start: Offset,
+    buffer: Mutex<Buffer>,
+    combiner: Combiner,
+    writer: Mutex<Writer>,
+    view: RwLock<View>,
+    hot: HotSet,
+    high_watermark: AtomicU64,
+    retention: RwLock<Arc<dyn RetentionPolicy>>,
+    announced: Event,
+    is_silent: bool,
+    /// Whether something has read here since frames last entered the cache as they were written.
+    read_since_write: AtomicBool,
+    /// When the timer will call, if it will.
+    armed: Mutex<Option<Duration>>,
+    pass_queued: AtomicBool,
+    /// Expired segments whose unlink failed.
+    unlink_again: Mutex<Vec<PathBuf>>,
 }
-
-/// An open partition. Cloning it gives another handle to the same log; the last handle that goes does not close
-/// the log: call [`close`](Self::close).
-#[derive(Debug, Clone)]
-pub struct Log {}
 
 /// Records that were appended and not yet committed.
 #[derive(Debug, Clone)]
 pub struct Appended {
     /// Their offsets, if no failed commit drops them.
     pub offsets: Range<Offset>,
+    generation: u64,
 }
 
 /// What a batch read found.
@@ -96,7 +121,7 @@ pub struct Appended {
 pub struct ReadBatch {
     /// The records, ascending.
     pub records: Vec<Record>,
-    /// Where the next read should begin: behind the last record or behind the damage that ended the batch.
+    /// Where the next read should begin: behind the last record, or behind the damage that ended the batch.
     pub next: Offset,
     /// Ranges below `next` that could not be read: damaged, missing, or of an unknown codec.
     pub unreadable: Vec<Range<Offset>>,
@@ -119,7 +144,7 @@ pub struct LogStats {
     /// First write of the oldest segment, Unix milliseconds.
     pub oldest_segment_ms: Option<i64>,
     /// The failure that poisoned the log, if it is.
-    pub poisoned: Option<crate::Error>,
+    pub poisoned: Option<Error>,
 }
 
 /// What a sweep deleted.
@@ -134,120 +159,263 @@ pub struct Swept {
     pub records: u64,
 }
 
-/// A wait for the next announcement: take it before the last look for data, so that nothing in between is missed.
-#[derive(Debug)]
-pub struct Subscription {}
-
-impl Subscription {
-    /// Waits in this thread, at most `timeout`. Returns whether something was announced.
-    pub fn wait(self, timeout: Duration) -> bool {
-        todo!("{timeout:?}")
-    }
-
-    /// Waits without blocking the executor.
-    pub async fn changed(self) {
-        todo!()
-    }
-}
-
-#[expect(missing_docs, reason = "stub")]
 impl Log {
+    /// Opens the partition in `dir`, which is created if it is missing. Reads the active segment alone; a torn tail is
+    /// cut, damage in the middle is kept and never served. Without a clean close before, everything whose frames
+    /// check out is visible, durably.
+    ///
+    /// One process may have a directory open at a time; [`Store`](crate::store::Store) sees to that.
+    ///
+    /// # Errors
+    /// `Io` when anything could not be read or synced (every byte is left as it was), `Unusable` for a segment named
+    /// for the largest offset, `InvalidArgument` when two codecs claim one number.
     pub fn open(runtime: &Runtime, dir: &Path, options: LogOptions) -> Result<Self> {
-        todo!("{runtime:?} {dir:?} {options:?}")
+        Inner::open(runtime, dir, options).map(Self)
     }
-    pub fn append(&self, batch: Batch) -> Result<Appended> {
-        todo!("{batch:?}")
+
+    /// [`open`](Self::open) on the runtime's workers.
+    pub fn open_async(
+        runtime: &Runtime,
+        dir: &Path,
+        options: LogOptions,
+    ) -> impl Future<Output = Result<Self>> + Send + use<> {
+        let (handle, dir, group) = (runtime.clone(), dir.to_owned(), Arc::clone(&options.identity.name));
+        runtime.run_blocking(&group, move || Self::open(&handle, &dir, options))
     }
+
+    /// Puts records into memory and returns their offsets. Nothing is promised about them: they are written within
+    /// 100 ms, synced as the log's sync policy says, and visible only after a commit.
+    ///
+    /// # Errors
+    /// `RecordTooLarge`, `BufferFull` while the disk does not take what was appended before, `Closed`, `Poisoned`.
+    pub fn append(&self, batch: &Batch) -> Result<Appended> {
+        self.0.append(batch)
+    }
+
+    /// Writes a batch, fsyncs it once together with everything appended before and every other commit that arrived
+    /// meanwhile, reads it back, and makes all of it visible. The offsets of a batch are contiguous. What it returned
+    /// survives a process crash and a power loss.
+    ///
+    /// # Errors
+    /// Nothing of the batch is left in the log, and the next append gets the offset that it had, so committing it
+    /// again puts one copy there: `DiskFull`, `Io`, `Plugin` (the codec), `RecordTooLarge`. With `Poisoned` the log
+    /// takes no records until it is reopened, and what the failed commit wrote may come back then as a duplicate.
     pub fn commit(&self, batch: Batch) -> Result<Range<Offset>> {
-        todo!("{batch:?}")
+        self.0.commit(batch)
     }
-    pub fn commit_async(&self, batch: Batch) -> impl Future<Output = Result<Range<Offset>>> + Send + 'static {
-        async move { todo!("{batch:?}") }
+
+    /// [`commit`](Self::commit) on the runtime's workers. The batch is queued when this is called. Dropping the
+    /// future before its cycle has started leaves the batch out; afterwards it is committed all the same.
+    pub fn commit_async(&self, batch: Batch) -> impl Future<Output = Result<Range<Offset>>> + Send + use<> {
+        self.0.commit_async(batch)
     }
+
+    /// Commits everything appended up to and including `appended`.
+    ///
+    /// # Errors
+    /// `Discarded` when a failed commit has dropped these records; otherwise as [`commit`](Self::commit).
     pub fn commit_appended(&self, appended: &Appended) -> Result<()> {
-        todo!("{appended:?}")
+        self.0.check_generation(appended)?;
+        if self.high_watermark() < appended.offsets.end {
+            self.0.commit(Batch::new())?;
+        }
+        self.0.check_generation(appended)
     }
+
+    /// [`commit_appended`](Self::commit_appended) on the runtime's workers.
+    pub fn commit_appended_async(
+        &self,
+        appended: &Appended,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (log, appended) = (self.clone(), appended.clone());
+        async move {
+            log.0.check_generation(&appended)?;
+            if log.high_watermark() < appended.offsets.end {
+                log.commit_async(Batch::new()).await?;
+            }
+            log.0.check_generation(&appended)
+        }
+    }
+
+    /// Reads one record.
+    ///
+    /// # Errors
+    /// `NotYet` at and above the high watermark, `Expired` below the oldest record kept, `Corrupt` for what is damaged
+    /// or missing, `UnknownCodec`, `Io`, and `Closed` for everything once the log is closed.
     pub fn read(&self, offset: Offset) -> Result<Record> {
-        todo!("{offset:?}")
+        self.0.read(offset)
     }
-    pub fn read_async(&self, offset: Offset) -> impl Future<Output = Result<Record>> + Send + 'static {
-        async move { todo!("{offset:?}") }
+
+    /// [`read`](Self::read): answered at once from the cache, otherwise on the runtime's workers.
+    pub fn read_async(&self, offset: Offset) -> impl Future<Output = Result<Record>> + Send + use<> {
+        let cached = self.0.read_cached(offset);
+        let log = self.clone();
+        async move {
+            match cached {
+                Some(answer) => answer,
+                None => {
+                    log.0.runtime.clone().run_blocking(&log.0.group.clone(), move || log.read(offset)).await
+                }
+            }
+        }
     }
+
+    /// Reads the records from `from` on: at most `max_records`, and no more than `max_bytes` of keys and payloads,
+    /// but at least one record if there is any. Each frame is decoded once. Empty at the high watermark.
+    ///
+    /// # Errors
+    /// `Expired` when `from` lies below the oldest record kept, `Io` when nothing could be read, `Closed`. What is
+    /// unreadable is no error: it is passed over and reported in the answer.
     pub fn read_batch(&self, from: Offset, max_records: usize, max_bytes: usize) -> Result<ReadBatch> {
-        todo!("{from:?} {max_records} {max_bytes}")
+        self.0.read_batch(from, max_records, max_bytes)
     }
+
+    /// [`read_batch`](Self::read_batch) on the runtime's workers.
     pub fn read_batch_async(
         &self,
         from: Offset,
         max_records: usize,
         max_bytes: usize,
-    ) -> impl Future<Output = Result<ReadBatch>> + Send + 'static {
-        async move { todo!("{from:?} {max_records} {max_bytes}") }
+    ) -> impl Future<Output = Result<ReadBatch>> + Send + use<> {
+        let log = self.clone();
+        let group = Arc::clone(&self.0.group);
+        self.0.runtime.run_blocking(&group, move || log.read_batch(from, max_records, max_bytes))
     }
+
+    /// Who the log is.
     pub fn identity(&self) -> &LogIdentity {
-        todo!()
+        &self.0.options.identity
     }
+
+    /// Its directory.
     pub fn dir(&self) -> &Path {
-        todo!()
+        &self.0.dir
     }
+
+    /// The exclusive bound of what can be read.
     pub fn high_watermark(&self) -> Offset {
-        todo!()
+        self.0.high_watermark()
     }
-    pub fn oldest_offset(&self) -> Offset {
-        todo!()
-    }
-    pub fn next_offset(&self) -> Offset {
-        todo!()
-    }
-    pub fn stats(&self) -> LogStats {
-        todo!()
-    }
-    pub fn subscribe(&self) -> Subscription {
-        todo!()
-    }
-    pub fn wake(&self) {
-        todo!()
-    }
-    pub fn sweep(&self, frontier: Option<Offset>) -> Result<Swept> {
-        todo!("{frontier:?}")
-    }
-    pub fn set_retention(&self, policy: Arc<dyn RetentionPolicy>) {
-        todo!("{policy:?}")
-    }
-    /// Scans a poisoned log again and cuts what lies above its watermark; it then takes writes again.
-    pub fn reopen(&self) -> Result<()> {
-        todo!()
-    }
-    pub fn is_closed(&self) -> bool {
-        todo!()
-    }
-    pub fn close(&self) -> Result<()> {
-        todo!()
-    }
-    pub fn close_async(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        async move { todo!() }
-    }
-}
 
-/// What can be told of a closed partition without opening it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ClosedStats {
-    /// Segment files.
-    pub segments: usize,
     /// The oldest offset kept.
-    pub oldest: Offset,
-    /// The high watermark, where the files state it: `None` after a crash.
-    pub high_watermark: Option<Offset>,
-    /// Bytes of all segment files.
-    pub bytes: u64,
-    /// Last write of the oldest segment, Unix milliseconds.
-    pub oldest_segment_ms: Option<i64>,
-    /// The directory.
-    pub dir: PathBuf,
+    pub fn oldest_offset(&self) -> Offset {
+        self.0.view.read().oldest()
+    }
+
+    /// The offset of the next record that is appended.
+    pub fn next_offset(&self) -> Offset {
+        self.0.buffer.lock().next()
+    }
+
+    /// What the log holds. Touches no file.
+    pub fn stats(&self) -> LogStats {
+        self.0.stats()
+    }
+
+    /// A wait for the next announcement. Take it before the last look for data.
+    pub fn subscribe(&self) -> Subscription {
+        Subscription(self.0.announced.listen())
+    }
+
+    /// Announces that records may be deliverable again, to subscribers and to the notifier.
+    pub fn wake(&self) {
+        self.0.announce(WakeReason::Requested);
+    }
+
+    /// Deletes what the retention policy lets go: whole segments, oldest first. `frontier` is what every consumer has
+    /// settled, for policies that ask.
+    ///
+    /// # Errors
+    /// An idle active segment could not be sealed. A failed unlink is no error: it is counted and tried again.
+    pub fn sweep(&self, frontier: Option<Offset>) -> Result<Swept> {
+        self.0.sweep(frontier)
+    }
+
+    /// Puts another retention policy in place, roll age included, from the next write and the next sweep on.
+    pub fn set_retention(&self, policy: Arc<dyn RetentionPolicy>) {
+        *self.0.retention.write() = policy;
+    }
+
+    /// Scans a poisoned log again, cuts what lies above its watermark, durably, and lets it take records again. Does
+    /// nothing to a log that is not poisoned.
+    ///
+    /// # Errors
+    /// What kept it from being scanned or cut; the log stays poisoned. `Closed`.
+    pub fn reopen(&self) -> Result<()> {
+        self.0.reopen()
+    }
+
+    /// Whether an fsync failed and the log takes no records until it is reopened.
+    pub fn is_poisoned(&self) -> bool {
+        matches!(self.0.buffer.lock().gate(), Gate::Poisoned(_))
+    }
+
+    /// Whether the log was closed.
+    pub fn is_closed(&self) -> bool {
+        self.0.view.read().closed
+    }
+
+    /// Writes and syncs what was appended, writes the exact high watermark, and lets go of every file. Lands between
+    /// two commits. Calls after it answer `Closed`; closing again does nothing. A poisoned log is left as it is.
+    ///
+    /// # Errors
+    /// What could not be written or synced. The log is closed all the same, and the next open recovers as after a
+    /// crash: nothing committed is lost.
+    pub fn close(&self) -> Result<()> {
+        self.0.close()
+    }
+
+    /// [`close`](Self::close) on the runtime's workers.
+    pub fn close_async(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let log = self.clone();
+        let group = Arc::clone(&self.0.group);
+        self.0.runtime.run_blocking(&group, move || log.close())
+    }
 }
 
-/// Reads what a closed partition's files state, without opening the log.
-pub fn peek(runtime: &Runtime, dir: &Path) -> Result<ClosedStats> {
-    todo!("{runtime:?} {dir:?}")
+impl Inner {
+    fn check_generation(&self, appended: &Appended) -> Result<()> {
+        let buffer = self.buffer.lock();
+        if buffer.generation() == appended.generation || appended.offsets.end <= self.high_watermark() {
+            return Ok(());
+        }
+        buffer.check_open()?;
+        Err(Error::Discarded { first: appended.offsets.start })
+    }
+
+    fn write_context(&self) -> WriteContext<'_> {
+        WriteContext {
+            disk: &**self.runtime.disk(),
+            codec: &*self.options.codec,
+            log: &self.options.identity,
+            now: self.runtime.clock().monotonic(),
+            now_ms: self.runtime.clock().unix_ms(),
+        }
+    }
+
+    fn stats(&self) -> LogStats {
+        let (next, poisoned) = {
+            let buffer = self.buffer.lock();
+            let poisoned = match buffer.gate() {
+                Gate::Poisoned(error) => Some(error.clone()),
+                Gate::Open | Gate::Closed => None,
+            };
+            (buffer.next(), poisoned)
+        };
+        let view = self.view.read();
+        let oldest_segment_ms = view.segments.front().and_then(|entry| match entry.times {
+            Times::Known { first, .. } => Some(first),
+            Times::File(modified) => Some(modified),
+            Times::Active => self.writer.try_lock()?.active.as_ref()?.first_write_ms,
+        });
+        LogStats {
+            segments: view.segments.len(),
+            oldest: view.oldest(),
+            next,
+            high_watermark: self.high_watermark(),
+            bytes: view.segments.iter().map(|entry| entry.segment.len()).sum(),
+            oldest_segment_ms,
+            poisoned,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `WakeNotifier`: told that a log may have records to deliver.
 
-use std::fmt::Debug;
+use std::{any::Any, fmt::Debug};
 
 use super::LogIdentity;
 
@@ -49,7 +49,7 @@ pub enum WakeReason {
 ///
 /// Sending over the network inside `wake`. Put the notification into a bounded queue and let a task of the plugin's
 /// own send it.
-pub trait WakeNotifier: Debug + Send + Sync + 'static {
+pub trait WakeNotifier: Any + Debug + Send + Sync + 'static {
     /// The notifier's name in configuration and metrics.
     fn name(&self) -> &str;
 

@@ -1,11 +1,30 @@
 //! What the logs of a process share: the disk and the clock, a bounded pool of workers for blocking file I/O, one
-//! timer, the frame cache, and counters.
+//! timer, the thread for notifiers, the frame cache, and counters.
 
-use std::{future::Future, sync::Arc};
+mod metrics;
+mod notify;
+mod pool;
+mod promise;
+mod timer;
 
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+pub use self::metrics::{Deleted, Metrics};
+use self::{notify::Notifications, pool::Pool, timer::Timer};
+pub(crate) use self::{
+    promise::{Deliver, promise},
+    timer::Due,
+};
 use crate::{
     clock::{Clock, SystemClock},
     disk::{Disk, OsDisk},
+    plugin::{LogIdentity, WakeNotifier, WakeReason},
+    segment::FrameCache,
 };
 
 /// How a runtime is built.
@@ -16,7 +35,7 @@ pub struct RuntimeOptions {
     pub disk: Arc<dyn Disk>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Threads for blocking file I/O, at most. They start when there is work and end when there is none.
+    /// Threads for blocking file I/O, at most. They start when there is work.
     pub workers: usize,
     /// Bytes of decoded frames kept in memory.
     pub cache_bytes: usize,
@@ -35,37 +54,107 @@ impl Default for RuntimeOptions {
 
 /// Shared by the logs of a process; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Runtime {
-    options: RuntimeOptions,
+pub struct Runtime(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    /// Absent in a runtime that is driven by hand: work then runs where it is asked for.
+    pool: Option<Pool>,
+    timer: Timer,
+    notifications: Notifications,
+    cache: FrameCache,
+    metrics: Metrics,
 }
 
 impl Runtime {
     /// A runtime with threads of its own.
     pub fn new(options: RuntimeOptions) -> Self {
-        Self { options }
+        let pool = Pool::new(options.workers);
+        Self::build(options, Some(pool))
+    }
+
+    /// A runtime without threads, for deterministic tests: background work runs in the thread that causes it, and
+    /// timers when [`run_due`](Self::run_due) is called.
+    pub fn driven_by_hand(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Self {
+        Self::build(RuntimeOptions { disk, clock, ..RuntimeOptions::default() }, None)
+    }
+
+    fn build(options: RuntimeOptions, pool: Option<Pool>) -> Self {
+        let threaded = pool.is_some();
+        Self(Arc::new(Inner {
+            timer: Timer::new(Arc::clone(&options.clock), threaded),
+            notifications: Notifications::new(threaded),
+            cache: FrameCache::new(options.cache_bytes),
+            metrics: Metrics::default(),
+            disk: options.disk,
+            clock: options.clock,
+            pool,
+        }))
     }
 
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.options.clock
+        &self.0.clock
     }
 
     /// The file system.
     pub fn disk(&self) -> &Arc<dyn Disk> {
-        &self.options.disk
+        &self.0.disk
     }
 
-    /// Runs blocking work on the pool; `group` (a topic's name, say) bounds how many workers it can take.
-    pub fn run_blocking<T: Send + 'static>(
-        &self,
-        group: &str,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> impl Future<Output = T> + Send + 'static {
-        let _ = (group, &self.options);
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Runs blocking work on the pool; `group` (a topic's name, say) bounds how many workers it can take. The work
+    /// runs to its end even if the future is dropped. A panic in it goes on in the future.
+    pub fn run_blocking<T, W>(&self, group: &str, work: W) -> impl Future<Output = T> + Send + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+    {
+        let (deliver, promise) = promise();
+        self.spawn(&Arc::from(group), move || deliver.deliver(catch_unwind(AssertUnwindSafe(work))));
         async move {
-            let _ = work;
-            todo!()
+            match promise.await {
+                Some(Ok(value)) => value,
+                Some(Err(panic)) => resume_unwind(panic),
+                // The pool ended before the work ran, and it ends with the last handle to the runtime.
+                None => std::future::pending().await,
+            }
         }
+    }
+
+    /// Calls the timers whose instant has come, and returns how many: for a runtime driven by hand.
+    pub fn run_due(&self) -> usize {
+        self.0.timer.run_due()
+    }
+
+    /// Timers that wait for their instant. None while every log is idle.
+    pub fn pending_timers(&self) -> usize {
+        self.0.timer.len()
+    }
+
+    pub(crate) fn spawn(&self, group: &Arc<str>, job: impl FnOnce() + Send + 'static) {
+        match &self.0.pool {
+            Some(pool) => pool.spawn(group, Box::new(job)),
+            None => job(),
+        }
+    }
+
+    pub(crate) fn schedule(&self, at: Duration, due: Weak<dyn Due>) {
+        self.0.timer.schedule(at, due);
+    }
+
+    pub(crate) fn announce(&self, notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {
+        self.0.notifications.announce(notifier, log, reason);
+    }
+
+    pub(crate) fn cache(&self) -> &FrameCache {
+        &self.0.cache
     }
 }
 

@@ -1,1 +1,357 @@
-//! x
+//! One segment file: write frames, scan, index, read.
+//!
+//! Knows nothing of other segments or of the high watermark.
+
+mod cache;
+mod crc_range;
+mod decoded;
+mod encode;
+mod index;
+mod resync;
+mod scan;
+mod verify;
+mod window;
+
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+
+pub(crate) use self::{
+    cache::{CacheId, FrameCache},
+    decoded::{DecodedFrame, Unreadable},
+    encode::{EncodeError, encode_frame},
+    index::SparseIndex,
+    scan::{Place, Step, Walk},
+    window::READ_CHUNK,
+};
+use self::{index::Hole, window::Window};
+use crate::{
+    disk::{Disk, File, FileExt, OpenMode},
+    error::{Error, Result},
+    format::{FrameHeader, HEADER_LEN, Offset},
+    plugin::{CodecSet, LogIdentity},
+};
+
+/// Bytes by which the index of a sealed segment runs ahead of the read that extends it.
+const INDEX_AHEAD: u64 = 4 << 20;
+
+/// A segment file, as readers and the log's writer share it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    base: Offset,
+    path: PathBuf,
+    nav: Mutex<Nav>,
+}
+
+/// What is known of the file's content, and the open file.
+#[derive(Debug)]
+struct Nav {
+    file: Option<Arc<dyn File>>,
+    index: SparseIndex,
+    /// Bytes that belong to the segment.
+    len: u64,
+    /// Whether the index covers all of them. An active segment's always does.
+    complete: bool,
+    /// No record reaches past this: the base of the successor.
+    limit: Offset,
+    /// Where the last read ended: the first offset behind its frame, and the position.
+    hint: (Offset, u64),
+}
+
+/// What a read finds at an offset.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The frame that holds it, and where the next one starts.
+    Frame(DecodedFrame),
+    /// No readable frame holds these offsets.
+    Lost(Range<Offset>, Unreadable),
+}
+
+/// What consecutive reads remember, so that small frames are not each read from the file.
+#[derive(Debug)]
+pub(crate) struct ReadWindow {
+    window: Option<Window>,
+    chunk: usize,
+}
+
+impl ReadWindow {
+    /// For reads that take at least `chunk` bytes at a time from a file.
+    pub(crate) fn new(chunk: usize) -> Self {
+        Self { window: None, chunk }
+    }
+}
+
+/// What a read needs besides the segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadContext<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) codecs: &'a CodecSet,
+    pub(crate) log: &'a LogIdentity,
+}
+
+impl Segment {
+    /// A sealed segment, of which nothing but its bounds is known yet. Opens no file.
+    pub(crate) fn sealed(base: Offset, path: PathBuf, len: u64, limit: Offset) -> Self {
+        let index = SparseIndex::new(base);
+        let nav = Nav { file: None, index, len, complete: false, limit, hint: (base, 0) };
+        Self { base, path, nav: Mutex::new(nav) }
+    }
+
+    /// The active segment, scanned up to `len`.
+    pub(crate) fn active(
+        base: Offset,
+        path: PathBuf,
+        file: Arc<dyn File>,
+        index: SparseIndex,
+        len: u64,
+    ) -> Self {
+        let nav = Nav { file: Some(file), index, len, complete: true, limit: Offset::MAX, hint: (base, 0) };
+        Self { base, path, nav: Mutex::new(nav) }
+    }
+
+    /// The first offset, as the file's name states it.
+    pub(crate) fn base(&self) -> Offset {
+        self.base
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes that belong to the segment.
+    pub(crate) fn len(&self) -> u64 {
+        self.nav.lock().len
+    }
+
+    /// The first offset behind everything that is known to be in it.
+    pub(crate) fn place(&self) -> Place {
+        self.nav.lock().index.place()
+    }
+
+    /// Turns the active segment into a sealed one that ends at `limit`.
+    pub(crate) fn seal(&self, limit: Offset) {
+        self.nav.lock().limit = limit;
+    }
+
+    /// Gives back the file descriptor and the index: for a sealed segment that is no longer read much.
+    pub(crate) fn cool(&self) {
+        let mut nav = self.nav.lock();
+        nav.file = None;
+        nav.index = SparseIndex::new(self.base);
+        nav.complete = false;
+        nav.hint = (self.base, 0);
+    }
+
+    /// Takes frames into the index that were written and verified: each header with its position.
+    pub(crate) fn note_written(&self, frames: &[(FrameHeader, u64)]) {
+        let mut nav = self.nav.lock();
+        for (header, pos) in frames {
+            let after = Place { pos: pos + header.frame_len(), expected: header.end() };
+            nav.index.push(header.base, *pos, after);
+            nav.len = nav.len.max(after.pos);
+        }
+    }
+
+    /// Forgets everything from `place` on, which was cut from the file.
+    pub(crate) fn note_truncated(&self, place: Place) {
+        let mut nav = self.nav.lock();
+        nav.index.truncate(place);
+        nav.len = place.pos;
+        nav.hint = (self.base, 0);
+    }
+
+    /// Where the first frame at or above `offset` starts, and the first offset behind the frames in front of it. For
+    /// the active segment, whose index is complete.
+    pub(crate) fn place_of(&self, offset: Offset) -> io::Result<Place> {
+        let (file, len, from, holes) = {
+            let nav = self.nav.lock();
+            let (base, pos) = nav.index.floor(offset).unwrap_or((self.base, 0));
+            (nav.file.clone(), nav.len, Place { pos, expected: base }, Arc::clone(nav.index.holes()))
+        };
+        let Some(file) = file else { return Ok(from) };
+        let mut window = Window::new(file, len, READ_CHUNK);
+        let mut place = from;
+        while place.pos < len {
+            if let Some(hole) = hole_at(&holes, place.pos) {
+                place = Place { pos: hole.resume, expected: hole.lost.end.max(place.expected) };
+                continue;
+            }
+            let Some(header) = header_at(&mut window, place.pos, len)? else { break };
+            if header.base >= offset {
+                break;
+            }
+            place = Place { pos: place.pos + header.frame_len(), expected: header.end() };
+        }
+        Ok(place)
+    }
+
+    /// Reads the frame that holds `offset`.
+    ///
+    /// # Errors
+    /// An I/O error: nothing is said about the record then.
+    pub(crate) fn read(
+        &self,
+        offset: Offset,
+        context: ReadContext<'_>,
+        window: &mut ReadWindow,
+    ) -> Result<Found> {
+        let io = |error| Error::io("read", &self.path, error);
+        let (file, len, start, holes) = {
+            let mut nav = self.nav.lock();
+            let file = self.open(&mut nav, context.disk)?;
+            self.extend_index(&mut nav, &file, offset).map_err(io)?;
+            if let Some(lost) = nav.index.lost(offset) {
+                return Ok(Found::Lost(lost, Unreadable::Corrupt("the frame is damaged")));
+            }
+            if offset >= nav.index.place().expected {
+                let lost = offset..nav.limit.max(offset.saturating_add(1));
+                return Ok(Found::Lost(lost, Unreadable::Corrupt("the frame is missing")));
+            }
+            let floor = nav.index.floor(offset).map_or(0, |(_, pos)| pos);
+            let start = if nav.hint.0 <= offset { floor.max(nav.hint.1) } else { floor };
+            (file, nav.len, start, Arc::clone(nav.index.holes()))
+        };
+        let window = Window::onto(&mut window.window, Arc::clone(&file), len, window.chunk);
+        let mut pos = start;
+        while pos < len {
+            if let Some(hole) = hole_at(&holes, pos) {
+                pos = hole.resume;
+                continue;
+            }
+            let Some(header) = header_at(window, pos, len).map_err(io)? else { break };
+            if offset >= header.end() {
+                pos += header.frame_len();
+                continue;
+            }
+            if offset < header.base {
+                return Ok(Found::Lost(offset..header.base, Unreadable::Corrupt("the frame is missing")));
+            }
+            let frame_len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
+            let bytes = window.get(pos, frame_len).map_err(io)?;
+            return match DecodedFrame::decode(bytes, context.codecs, context.log) {
+                Ok(frame) => {
+                    self.nav.lock().hint = (header.end(), pos + header.frame_len());
+                    Ok(Found::Frame(frame))
+                }
+                Err(why) if header.crc_with(bytes.get(HEADER_LEN..).unwrap_or_default()) == header.crc => {
+                    Ok(Found::Lost(header.base..header.end(), why))
+                }
+                Err(_) => break,
+            };
+        }
+        // What the index says and what the file holds differ: it was damaged since. The walk decides.
+        self.walk_for(offset, context, &file, len).map_err(io)
+    }
+
+    /// Finds `offset` by a walk that trusts nothing but CRCs, and remembers the damage that it meets.
+    fn walk_for(
+        &self,
+        offset: Offset,
+        context: ReadContext<'_>,
+        file: &Arc<dyn File>,
+        len: u64,
+    ) -> io::Result<Found> {
+        let (from, limit) = {
+            let nav = self.nav.lock();
+            let (base, pos) = nav.index.floor(offset).unwrap_or((self.base, 0));
+            (Place { pos, expected: base }, nav.limit)
+        };
+        let damaged = |lost: Range<Offset>| {
+            let lost = if lost.contains(&offset) { lost } else { offset..offset.saturating_add(1) };
+            Found::Lost(lost, Unreadable::Corrupt("the frame is damaged"))
+        };
+        let mut walk = Walk::new(Arc::clone(file), len, from, limit);
+        loop {
+            match walk.step()? {
+                Step::Frame { pos, header, .. } if offset < header.end() => {
+                    if offset < header.base {
+                        return Ok(damaged(offset..header.base));
+                    }
+                    let mut bytes = vec![0; usize::try_from(header.frame_len()).unwrap_or(0)];
+                    file.read_exact_at(&mut bytes, pos)?;
+                    return Ok(match DecodedFrame::decode(&bytes, context.codecs, context.log) {
+                        Ok(frame) => Found::Frame(frame),
+                        Err(why) => Found::Lost(header.base..header.end(), why),
+                    });
+                }
+                Step::Damage { pos, lost } => {
+                    let hole = Hole { pos, resume: walk.place().pos, lost: lost.clone() };
+                    self.nav.lock().index.add_hole(hole);
+                    if lost.contains(&offset) {
+                        return Ok(damaged(lost));
+                    }
+                }
+                Step::Torn { .. } | Step::End => return Ok(damaged(offset..limit)),
+                Step::Frame { .. } | Step::Misplaced { .. } => {}
+            }
+        }
+    }
+
+    /// Lets the index of a sealed segment reach `offset`, and some way beyond.
+    fn extend_index(&self, nav: &mut Nav, file: &Arc<dyn File>, offset: Offset) -> io::Result<()> {
+        if nav.complete || nav.index.place().expected > offset {
+            return Ok(());
+        }
+        let enough = nav.index.place().pos.saturating_add(INDEX_AHEAD);
+        let mut walk = Walk::new(Arc::clone(file), nav.len, nav.index.place(), nav.limit);
+        while nav.index.place().expected <= offset || nav.index.place().pos < enough {
+            let step = walk.step()?;
+            nav.index.note(&step, walk.place());
+            if matches!(step, Step::Torn { .. } | Step::End) {
+                nav.complete = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The open file.
+    fn open(&self, nav: &mut Nav, disk: &dyn Disk) -> Result<Arc<dyn File>> {
+        if let Some(file) = &nav.file {
+            return Ok(Arc::clone(file));
+        }
+        let file =
+            disk.open(&self.path, OpenMode::Read).map_err(|error| Error::io("open", &self.path, error))?;
+        Ok(Arc::clone(nav.file.insert(Arc::from(file))))
+    }
+
+    /// The commit time of the first record, if it can be read.
+    pub(crate) fn first_commit_ms(&self, context: ReadContext<'_>) -> Option<i64> {
+        let file = {
+            let mut nav = self.nav.lock();
+            self.open(&mut nav, context.disk).ok()?
+        };
+        let len = self.len();
+        let place = Place { pos: 0, expected: self.base };
+        let Ok(Step::Frame { pos, header, .. }) =
+            Walk::new(Arc::clone(&file), len, place, Offset::MAX).step()
+        else {
+            return None;
+        };
+        let mut bytes = vec![0; usize::try_from(header.frame_len()).ok()?];
+        file.read_exact_at(&mut bytes, pos).ok()?;
+        let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok()?;
+        frame.record(header.base).ok().map(|record| record.committed_at_ms)
+    }
+}
+
+/// Whether the frame of that header can be read back from the file.
+pub(crate) fn is_written(file: &dyn File, pos: u64, header: &FrameHeader) -> io::Result<bool> {
+    verify::is_written(file, pos, header)
+}
+
+fn hole_at(holes: &[Hole], pos: u64) -> Option<&Hole> {
+    holes.binary_search_by_key(&pos, |hole| hole.pos).ok().and_then(|index| holes.get(index))
+}
+
+/// The header at `pos`, if one in range is there whose frame lies within `len`.
+fn header_at(window: &mut Window, pos: u64, len: u64) -> io::Result<Option<FrameHeader>> {
+    let header = window.get(pos, HEADER_LEN)?.first_chunk().and_then(|bytes| FrameHeader::decode(bytes).ok());
+    Ok(header.filter(|header| pos + header.frame_len() <= len))
+}

@@ -1,0 +1,231 @@
+//! The durable commit: drain, write, one fsync, read back, release `hwm`, advance the watermark; or leave nothing
+//! behind.
+
+use std::{
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+};
+
+use parking_lot::MutexGuard;
+
+use super::{
+    Inner,
+    buffer::{Drained, Gate},
+    combine::{Member, Next, Turn},
+    writer::Writer,
+};
+use crate::{
+    error::{Error, Result},
+    format::{Batch, Offset},
+    plugin::WakeReason,
+    runtime::promise,
+    segment::DecodedFrame,
+};
+
+/// Frames up to this many uncompressed bytes enter the cache as they are written.
+const CACHED_ON_WRITE: usize = 1 << 20;
+
+/// How a commit failed: whether what is in the file can still be known.
+enum Failure {
+    /// It can: the tail is cut, and the log goes on.
+    Clean(Error),
+    /// An fsync failed: it cannot.
+    Poison(Error),
+}
+
+impl Inner {
+    /// Commits in this thread.
+    pub(super) fn commit(self: &Arc<Self>, batch: Batch) -> Result<Range<Offset>> {
+        self.check_commit(&batch)?;
+        let (seat, turn) = self.combiner.enter_blocking(batch);
+        match turn {
+            Turn::Done(outcome) => outcome,
+            Turn::Lead => {
+                self.run_cycle(self.combiner.take());
+                if self.combiner.hand_over() == Next::Worker {
+                    self.lead_on_worker();
+                }
+                seat.outcome()
+            }
+        }
+    }
+
+    /// Commits on a worker of the pool. Dropped before its cycle has started, the batch is left out.
+    pub(super) fn commit_async(
+        self: &Arc<Self>,
+        batch: Batch,
+    ) -> impl Future<Output = Result<Range<Offset>>> + Send + use<> {
+        let entered = self.check_commit(&batch).map(|()| {
+            let (deliver, outcome) = promise();
+            if self.combiner.enter(batch, deliver) == Next::Worker {
+                self.lead_on_worker();
+            }
+            outcome
+        });
+        async move { entered?.await.unwrap_or(Err(Error::Closed)) }
+    }
+
+    fn check_commit(&self, batch: &Batch) -> Result<()> {
+        batch.check_size()?;
+        self.buffer.lock().check_open()
+    }
+
+    /// Has a worker lead until the queue is empty.
+    fn lead_on_worker(self: &Arc<Self>) {
+        let log = Arc::clone(self);
+        self.runtime.spawn(&self.group, move || {
+            loop {
+                log.run_cycle(log.combiner.take());
+                if log.combiner.is_drained() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// One cycle: every member shares its outcome, whatever happens in it.
+    fn run_cycle(&self, mut members: Vec<Member>) {
+        if members.is_empty() {
+            return;
+        }
+        let mut batches: Vec<Batch> =
+            members.iter_mut().map(|member| std::mem::take(&mut member.batch)).collect();
+        let cycle = catch_unwind(AssertUnwindSafe(|| self.cycle(&mut batches)));
+        let outcome =
+            cycle.unwrap_or_else(|_| Err(self.poison(Error::Internal { what: "a commit panicked" })));
+        match outcome {
+            Ok(offsets) => {
+                let advanced = offsets.iter().any(|range| !range.is_empty());
+                for (member, range) in members.into_iter().zip(offsets) {
+                    member.finish(Ok(range));
+                }
+                if advanced {
+                    self.announce(WakeReason::Committed);
+                }
+            }
+            Err(error) => {
+                for member in members {
+                    member.finish(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Writes and commits everything appended so far, with the batches behind it.
+    fn cycle(&self, batches: &mut [Batch]) -> Result<Vec<Range<Offset>>> {
+        let mut writer = self.writer.lock();
+        let (drained, offsets) = {
+            let mut buffer = self.buffer.lock();
+            buffer.check_open()?;
+            buffer.drain(batches)?
+        };
+        let end = drained.base.saturating_add(drained.batch.len() as u64);
+        match self.make_durable(&mut writer, drained) {
+            Ok(()) => {
+                self.advance(&mut writer, end);
+                Ok(offsets)
+            }
+            Err(failure) => Err(self.abandon(&mut writer, failure)),
+        }
+    }
+
+    fn make_durable(&self, writer: &mut Writer, drained: Drained) -> Result<(), Failure> {
+        let context = self.write_context();
+        if !drained.batch.is_empty() {
+            self.prepare_segment(writer, drained.base)?;
+            let base = drained.base;
+            let batch = writer.encode(drained, context).map_err(|(error, _)| Failure::Clean(error))?;
+            self.cache_written(base, batch);
+        }
+        writer.write(context).map_err(Failure::Clean)?;
+        writer.sync().map_err(Failure::Poison)?;
+        writer.verify().map_err(Failure::Clean)?;
+        writer.watermark.release(context.disk).map_err(Failure::Clean)
+    }
+
+    /// Sees to it that the next frame, which begins at `base`, has a segment to go to.
+    fn prepare_segment(&self, writer: &mut Writer, base: Offset) -> Result<(), Failure> {
+        if writer.active.is_some() && !self.wants_roll(writer) {
+            return Ok(());
+        }
+        writer.sync().map_err(Failure::Poison)?;
+        self.roll(writer, base).map_err(Failure::Clean)
+    }
+
+    pub(super) fn wants_roll(&self, writer: &Writer) -> bool {
+        let roll_age = self.retention.read().roll_age();
+        writer.wants_roll(self.options.segment_bytes, roll_age, self.runtime.clock().unix_ms())
+    }
+
+    /// Starts the segment for the frames from `base` on and seals the one before it.
+    pub(super) fn roll(&self, writer: &mut Writer, base: Offset) -> Result<()> {
+        let times = writer.active.as_ref().map(|active| (active.first_write_ms, active.last_write_ms));
+        let segment = writer.start_segment(base, &self.dir, &**self.runtime.disk())?;
+        self.view.write().push_active(segment, times);
+        Ok(())
+    }
+
+    /// Moves the watermark over everything that was just made durable. A roll that is due now may fail: it is tried
+    /// again before the next write.
+    fn advance(&self, writer: &mut Writer, end: Offset) {
+        writer.commit();
+        self.high_watermark.fetch_max(end.get(), Ordering::AcqRel);
+        if writer.is_full(self.options.segment_bytes)
+            && let Err(error) = self.roll(writer, end)
+        {
+            tracing::warn!(log = %self.options.identity, %error, "the segment is full and could not be rolled yet");
+            self.runtime.metrics().error("storage", "roll");
+        }
+    }
+
+    /// Leaves nothing of a failed commit behind; returns the error for those who asked for it.
+    fn abandon(&self, writer: &mut MutexGuard<'_, Writer>, failure: Failure) -> Error {
+        let high_watermark = self.high_watermark();
+        self.runtime.cache().cut_from(self.cache_id, high_watermark);
+        let error = match failure {
+            Failure::Clean(error) => error,
+            Failure::Poison(error) => {
+                writer.drop_unsynced();
+                return self.poison(error);
+            }
+        };
+        match writer.discard(high_watermark, self.start) {
+            Ok(next) => {
+                self.buffer.lock().discard(next);
+                tracing::warn!(log = %self.options.identity, %error, %next, "a commit failed and left nothing behind");
+                self.runtime.metrics().error("storage", "commit");
+                error
+            }
+            Err(discard) => {
+                tracing::error!(log = %self.options.identity, commit = %error, %discard, "a failed commit could not be cut off");
+                writer.drop_unsynced();
+                self.poison(discard)
+            }
+        }
+    }
+
+    /// Lets the log take no more records until it is reopened.
+    pub(super) fn poison(&self, source: Error) -> Error {
+        tracing::error!(log = %self.options.identity, error = %source, "the log is poisoned until it is reopened");
+        self.runtime.metrics().error("storage", "fsync_poisoned");
+        let error = Error::Poisoned { source: Arc::new(source) };
+        let mut buffer = self.buffer.lock();
+        buffer.discard(self.high_watermark());
+        if !matches!(buffer.gate(), Gate::Closed) {
+            buffer.set_gate(Gate::Poisoned(error.clone()));
+        }
+        error
+    }
+
+    /// Keeps what was just encoded for a reader at the tail, if there is one.
+    fn cache_written(&self, base: Offset, batch: Batch) {
+        if batch.size() > CACHED_ON_WRITE || !self.read_since_write.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let (count, raw) = batch.into_parts();
+        if let Ok(frame) = DecodedFrame::new(base, count, raw.into()) {
+            self.runtime.cache().insert(self.cache_id, Arc::new(frame));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Opening, reopening and closing a log.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use event_listener::Event;
+use parking_lot::{Mutex, RwLock};
+
+use super::{
+    Inner, LogOptions,
+    buffer::{Buffer, Gate},
+    combine::Combiner,
+    notify::is_silent,
+    recover::{ActiveSurvey, Survey, commit_time_floor, ensure_dir, survey},
+    view::{HotSet, View},
+    watermark::WatermarkFile,
+    writer::Writer,
+};
+use crate::{
+    disk::OpenMode,
+    error::{Error, Result},
+    format::Offset,
+    plugin::WakeReason,
+    runtime::Runtime,
+    segment::ReadContext,
+};
+
+impl Inner {
+    /// Opens the partition in `dir`, recovering what a crash left.
+    pub(super) fn open(runtime: &Runtime, dir: &Path, options: LogOptions) -> Result<Arc<Self>> {
+        let mut codecs = options.readable.clone();
+        codecs.insert(Arc::clone(&options.codec))?;
+        let disk = &**runtime.disk();
+        ensure_dir(disk, dir)?;
+        let context = ReadContext { disk, codecs: &codecs, log: &options.identity };
+        let mut survey = survey(context, dir, OpenMode::ReadWrite)?;
+        if let Some(active) = &mut survey.active {
+            cut_torn_tail(active)?;
+        }
+        let boundary = survey.high_watermark();
+        let needs_sync = survey.stated.is_none();
+        let floor = commit_time_floor(survey.newest_ms, runtime.clock().unix_ms(), dir);
+        let mut writer = Writer::new(WatermarkFile::new(disk, dir), floor);
+        let (view, next) = adopt(survey, boundary, &mut writer);
+        if needs_sync {
+            // The boundary comes from frames that a dead process may never have synced: nothing shown now may be
+            // taken back by a power loss.
+            writer.sync_recovered()?;
+        }
+        let log = Arc::new(Self {
+            runtime: runtime.clone(),
+            dir: dir.to_owned(),
+            cache_id: runtime.cache().new_id(),
+            group: Arc::clone(&options.identity.name),
+            retention: RwLock::new(Arc::clone(&options.retention)),
+            is_silent: is_silent(&*options.wake),
+            codecs,
+            options,
+            start: next,
+            buffer: Mutex::new(Buffer::new(next)),
+            combiner: Combiner::default(),
+            writer: Mutex::new(writer),
+            view: RwLock::new(view),
+            hot: HotSet::default(),
+            high_watermark: AtomicU64::new(boundary.get()),
+            announced: Event::new(),
+            read_since_write: AtomicBool::new(false),
+            armed: Mutex::new(None),
+            pass_queued: AtomicBool::new(false),
+            unlink_again: Mutex::default(),
+        });
+        log.learn_first_write();
+        Ok(log)
+    }
+
+    /// The age of a recovered active segment, for a policy that rolls by age, is that of its first record.
+    fn learn_first_write(&self) {
+        if self.retention.read().roll_age().is_none() {
+            return;
+        }
+        let mut writer = self.writer.lock();
+        let Some(active) = writer.active.as_mut().filter(|active| active.first_write_ms.is_some()) else {
+            return;
+        };
+        if let Some(first) = active.segment.first_commit_ms(self.read_context()) {
+            active.first_write_ms = Some(first.min(self.runtime.clock().unix_ms()));
+        }
+    }
+
+    /// Scans a poisoned log again. The process knows the exact watermark: what lies above it is cut, durably, before
+    /// the log takes records again.
+    pub(super) fn reopen(&self) -> Result<()> {
+        let mut writer = self.writer.lock();
+        match self.buffer.lock().gate() {
+            Gate::Open => return Ok(()),
+            Gate::Closed => return Err(Error::Closed),
+            Gate::Poisoned(_) => {}
+        }
+        let boundary = self.high_watermark();
+        let survey = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
+        let mut fresh = Writer::new(WatermarkFile::new(&**self.runtime.disk(), &self.dir), writer.newest_ms);
+        let recovered = survey.next;
+        let (view, _) = adopt(survey, Offset::ZERO, &mut fresh);
+        let next = fresh.discard(boundary, recovered.max(boundary))?;
+        if recovered < boundary {
+            tracing::error!(log = %self.options.identity, %recovered, %boundary, "committed records are missing after a failed fsync");
+        }
+        self.runtime.cache().cut_from(self.cache_id, boundary);
+        self.hot.clear();
+        *self.view.write() = view;
+        *writer = fresh;
+        let mut buffer = self.buffer.lock();
+        buffer.discard(next);
+        buffer.set_gate(Gate::Open);
+        tracing::info!(log = %self.options.identity, %boundary, "the log was reopened and takes records again");
+        Ok(())
+    }
+
+    /// Drains, syncs, writes the exact boundary and lets go of every file. The log is closed whatever fails.
+    pub(super) fn close(&self) -> Result<()> {
+        let closed = {
+            let mut writer = self.writer.lock();
+            if matches!(self.buffer.lock().gate(), Gate::Closed) {
+                return Ok(());
+            }
+            let outcome = self.close_files(&mut writer);
+            self.buffer.lock().set_gate(Gate::Closed);
+            writer.active = None;
+            let mut view = self.view.write();
+            view.closed = true;
+            view.segments.clear();
+            outcome
+        };
+        self.hot.clear();
+        self.runtime.cache().forget(self.cache_id);
+        self.announce(WakeReason::Closed);
+        closed
+    }
+
+    fn close_files(&self, writer: &mut Writer) -> Result<()> {
+        let drained = {
+            let mut buffer = self.buffer.lock();
+            // A poisoned log is left as it is: what its files hold is for the next open to find out.
+            if buffer.check_open().is_err() {
+                return Ok(());
+            }
+            let (drained, _) = buffer.drain(&mut [])?;
+            buffer.set_gate(Gate::Closed);
+            drained
+        };
+        let written = self.write_last(writer, drained);
+        if let Err(error) = &written {
+            tracing::warn!(log = %self.options.identity, %error, "records that nobody committed were lost at close");
+        }
+        writer.sync()?;
+        let boundary = self.high_watermark();
+        if self.wants_roll_at_close(writer) {
+            _ = self
+                .roll(writer, boundary)
+                .inspect_err(|error| tracing::warn!(%error, "not rolled at close"));
+        }
+        writer.watermark.write(&**self.runtime.disk(), boundary)?;
+        written
+    }
+
+    fn write_last(&self, writer: &mut Writer, drained: super::buffer::Drained) -> Result<()> {
+        let context = self.write_context();
+        if !drained.batch.is_empty() {
+            if writer.active.is_none() {
+                self.roll(writer, drained.base)?;
+            }
+            writer.encode(drained, context).map_err(|(error, _)| error)?;
+        }
+        writer.write(context)
+    }
+
+    fn wants_roll_at_close(&self, writer: &Writer) -> bool {
+        writer.wants_roll(self.options.segment_bytes, None, 0)
+    }
+}
+
+/// Cuts what lies behind the last valid frame, durably.
+fn cut_torn_tail(active: &mut ActiveSurvey) -> Result<()> {
+    let path = &active.segment.path;
+    if active.torn_bytes() == 0 {
+        return Ok(());
+    }
+    tracing::warn!(path = %path.display(), pos = active.place.pos, bytes = active.torn_bytes(), "cutting a torn tail");
+    active.file.set_len(active.place.pos).map_err(|error| Error::io("truncate", path, error))?;
+    active.file.sync_data().map_err(|error| Error::io("fsync", path, error))?;
+    active.segment.len = active.place.pos;
+    Ok(())
+}
+
+/// Hands what was surveyed to the writer and to the readers.
+fn adopt(survey: Survey, boundary: Offset, writer: &mut Writer) -> (View, Offset) {
+    let Survey { sealed, active, oldest, next, newest_ms, .. } = survey;
+    let sealed_end = active.as_ref().map_or(next, |active| active.segment.base);
+    let mut view = View::recovered(&sealed, sealed_end);
+    view.oldest_if_empty = oldest;
+    if let Some(active) = active {
+        let has_tail = boundary < next || active.torn_bytes() > 0;
+        let segment = writer.resume(active, has_tail, newest_ms);
+        view.push_active(segment, None);
+    }
+    (view, next)
+}
+
+impl Inner {
+    /// The exclusive bound of what readers see.
+    pub(super) fn high_watermark(&self) -> Offset {
+        Offset::new(self.high_watermark.load(Ordering::Acquire)).unwrap_or(Offset::MAX)
+    }
+}

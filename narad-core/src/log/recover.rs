@@ -1,0 +1,216 @@
+//! What an open finds in a directory, and what it decides to do about it.
+//!
+//! The survey reads and never writes: recovery acts on it, and the inspection tools report it. Only bytes that were
+//! read and found bad may be cut; an I/O error fails the survey and leaves every byte.
+
+use std::{io, path::Path, path::PathBuf, sync::Arc};
+
+use super::files::{CONSUMER_AHEAD, CONSUMER_OFFSET, segment_base};
+use super::watermark::{self, Stated};
+use crate::{
+    disk::{Disk, DiskExt, File, FileExt, FileKind, OpenMode},
+    error::{Error, Result},
+    format::{AHEAD_SLOT_LEN, AheadSlots, FrameHeader, HEADER_LEN, Offset, decode_consumer_offset},
+    segment::{DecodedFrame, Place, ReadContext, SparseIndex, Step, Walk},
+};
+
+/// A commit time this far ahead of the clock is not believed.
+const FUTURE_LIMIT_MS: i64 = 3_600_000;
+
+/// A segment file, as its name and its directory entry describe it.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentFile {
+    pub(super) base: Offset,
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+    pub(super) modified_ms: i64,
+}
+
+/// The active segment, walked from end to end.
+#[derive(Debug)]
+pub(super) struct ActiveSurvey {
+    pub(super) segment: SegmentFile,
+    pub(super) file: Arc<dyn File>,
+    pub(super) index: SparseIndex,
+    /// Where its last valid frame ends.
+    pub(super) place: Place,
+}
+
+impl ActiveSurvey {
+    /// Bytes behind the last valid frame: the torn tail.
+    pub(super) fn torn_bytes(&self) -> u64 {
+        self.segment.len - self.place.pos
+    }
+}
+
+/// What a directory holds.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// Oldest first.
+    pub(super) sealed: Vec<SegmentFile>,
+    /// Absent when new frames must go to a new file.
+    pub(super) active: Option<ActiveSurvey>,
+    /// The oldest offset kept.
+    pub(super) oldest: Offset,
+    /// The offset of the next record.
+    pub(super) next: Offset,
+    /// The commit time of the newest record, where it could be read.
+    pub(super) newest_ms: Option<i64>,
+    /// The high watermark that `hwm` states, where it can be believed.
+    pub(super) stated: Option<Offset>,
+}
+
+impl Survey {
+    /// The boundary that an open recovers.
+    pub(super) fn high_watermark(&self) -> Offset {
+        self.stated.unwrap_or(self.next)
+    }
+}
+
+/// Lists the segments of a directory, oldest first. Everything else in it is left alone.
+pub(super) fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentFile>> {
+    let entries = disk.list(dir).map_err(|error| Error::io("list", dir, error))?;
+    let mut segments = Vec::new();
+    for entry in entries {
+        let base = segment_base(&entry.name).filter(|_| entry.kind == FileKind::File);
+        let Some(base) = base else {
+            tracing::debug!(dir = %dir.display(), name = ?entry.name, "not a segment");
+            continue;
+        };
+        let path = dir.join(&entry.name);
+        if base == Offset::MAX {
+            let reason = "a segment cannot begin at the largest offset".to_owned();
+            return Err(Error::Unusable { path, reason });
+        }
+        let metadata = disk.metadata(&path).map_err(|error| Error::io("stat", &path, error))?;
+        segments.push(SegmentFile { base, path, len: metadata.len, modified_ms: metadata.modified_ms });
+    }
+    segments.sort_by_key(|segment| segment.base);
+    Ok(segments)
+}
+
+/// Surveys a partition's directory. Reads the active segment alone, and the one before it where that is empty.
+pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Result<Survey> {
+    let mut segments = list_segments(context.disk, dir)?;
+    let last = segments.pop();
+    // A file too short for a frame that is not the last one: a roll that was overtaken. It holds nothing.
+    segments.retain(|segment| segment.len >= HEADER_LEN as u64);
+    let Some(last) = last else { return empty(context.disk, dir) };
+
+    let (mut active, mut newest) = walk(context.disk, last, mode)?;
+    let mut next = active.place.expected;
+    let mut keep_active = true;
+    if newest.is_none()
+        && let Some(before) = segments.last()
+    {
+        // The newest file holds no frame: where the records end is for the one before it to say.
+        let (before, last_frame) = walk(context.disk, before.clone(), OpenMode::Read)?;
+        keep_active = before.place.expected <= next;
+        next = next.max(before.place.expected);
+        newest =
+            last_frame.map(|frame| (before.file, frame)).map(|(file, (_, pos, header))| (file, pos, header));
+    }
+    let oldest = segments.first().map_or(active.segment.base, |segment| segment.base).min(next);
+    let newest_ms = newest.and_then(|(file, pos, header)| last_commit_ms(context, &*file, pos, &header));
+    let stated = stated(context.disk, dir, oldest, next);
+    if !keep_active {
+        tracing::warn!(path = %active.segment.path.display(), %next, "an empty segment named below the end is passed over");
+    }
+    active.place.expected = next.max(active.place.expected);
+    Ok(Survey { sealed: segments, active: keep_active.then_some(active), oldest, next, newest_ms, stated })
+}
+
+type LastFrame = (Arc<dyn File>, u64, FrameHeader);
+
+/// Walks a segment from end to end.
+fn walk(disk: &dyn Disk, segment: SegmentFile, mode: OpenMode) -> Result<(ActiveSurvey, Option<LastFrame>)> {
+    let path = &segment.path;
+    let file: Arc<dyn File> = disk.open(path, mode).map_err(|error| Error::io("open", path, error))?.into();
+    let start = Place { pos: 0, expected: segment.base };
+    let mut walk = Walk::new(Arc::clone(&file), segment.len, start, Offset::MAX);
+    let (mut index, mut last) = (SparseIndex::new(segment.base), None);
+    loop {
+        let step = walk.step().map_err(|error| Error::io("read", path, error))?;
+        index.note(&step, walk.place());
+        match step {
+            Step::Frame { pos, header, .. } => last = Some((pos, header)),
+            Step::Damage { pos, lost } => {
+                tracing::warn!(path = %path.display(), pos, from = %lost.start, to = %lost.end, "damaged: these offsets are lost");
+            }
+            Step::Misplaced { pos } => {
+                tracing::warn!(path = %path.display(), pos, "a frame that does not belong here is left alone");
+            }
+            Step::Torn { .. } | Step::End => break,
+        }
+    }
+    let place = index.place();
+    let last = last.map(|(pos, header)| (Arc::clone(&file), pos, header));
+    Ok((ActiveSurvey { segment, file, index, place }, last))
+}
+
+/// A directory without a segment: offsets go on from what its state files imply.
+fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
+    let watermark = match watermark::read(disk, dir) {
+        Stated::Boundary(boundary) => Some(boundary),
+        _ => None,
+    };
+    let frontier = disk
+        .read_small(&dir.join(CONSUMER_OFFSET), 9)
+        .ok()
+        .and_then(|b| decode_consumer_offset(&b))
+        .flatten();
+    let ahead =
+        disk.read_small(&dir.join(CONSUMER_AHEAD), 2 * AHEAD_SLOT_LEN).ok().map(|b| AheadSlots::decode(&b));
+    let ahead = ahead
+        .as_ref()
+        .and_then(AheadSlots::newest)
+        .and_then(|(_, record)| record.acked.last().copied().or(record.frontier));
+    let settled = [frontier, ahead].into_iter().flatten().map(|offset| offset.saturating_add(1));
+    let next = settled.chain(watermark).max().unwrap_or_default();
+    if next > Offset::ZERO {
+        tracing::warn!(dir = %dir.display(), %next, "no segment is left; offsets go on from what the state files imply");
+    }
+    Ok(Survey { sealed: Vec::new(), active: None, oldest: next, next, newest_ms: None, stated: Some(next) })
+}
+
+fn stated(disk: &dyn Disk, dir: &Path, oldest: Offset, next: Offset) -> Option<Offset> {
+    let found = watermark::read(disk, dir);
+    let boundary = found.boundary(oldest, next);
+    if boundary.is_none() && !matches!(found, Stated::Missing | Stated::Empty) {
+        tracing::warn!(dir = %dir.display(), ?found, "the high watermark file says nothing; taking the boundary from the records");
+    }
+    boundary
+}
+
+/// The commit time of the last record of a frame, if it can be read.
+fn last_commit_ms(context: ReadContext<'_>, file: &dyn File, pos: u64, header: &FrameHeader) -> Option<i64> {
+    let mut bytes = vec![0; usize::try_from(header.frame_len()).ok()?];
+    file.read_exact_at(&mut bytes, pos).ok()?;
+    let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok()?;
+    let last = Offset::new(header.end().get().checked_sub(1)?)?;
+    frame.record(last).ok().map(|record| record.committed_at_ms)
+}
+
+/// The floor for commit times: that of the newest record, unless it lies too far in the future to be true.
+pub(super) fn commit_time_floor(newest_ms: Option<i64>, now_ms: i64, dir: &Path) -> i64 {
+    match newest_ms {
+        Some(newest) if newest.saturating_sub(now_ms) > FUTURE_LIMIT_MS => {
+            tracing::warn!(dir = %dir.display(), newest, now_ms, "the newest record is from the future; going by the clock");
+            0
+        }
+        Some(newest) => newest,
+        None => 0,
+    }
+}
+
+/// Creates the directory of a partition if it is missing, durably.
+pub(super) fn ensure_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match disk.metadata(dir) {
+        Ok(metadata) if metadata.kind == FileKind::Directory => Ok(()),
+        Ok(_) => Err(Error::Unusable { path: dir.to_owned(), reason: "not a directory".to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            disk.create_dir_all_durable(dir).map_err(|error| Error::io("create", dir, error))
+        }
+        Err(error) => Err(Error::io("stat", dir, error)),
+    }
+}

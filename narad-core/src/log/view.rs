@@ -1,0 +1,104 @@
+//! The segments of a log as readers and sweeps see them.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::recover::SegmentFile;
+use crate::{format::Offset, segment::Segment};
+
+/// Sealed segments that keep their descriptor and index between reads.
+const HOT: usize = 2;
+
+/// The segments, oldest first; the last one is active if the log has an active one.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub(super) segments: VecDeque<Entry>,
+    pub(super) has_active: bool,
+    /// The first offset kept when there is no segment at all.
+    pub(super) oldest_if_empty: Offset,
+    pub(super) closed: bool,
+}
+
+/// A segment, and when it was written.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) segment: Arc<Segment>,
+    pub(super) times: Times,
+}
+
+/// First and last write of a segment, Unix milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    /// Known from the writes themselves, or from the records.
+    Known { first: i64, last: i64 },
+    /// Recovered from disk: the file's time, until a sweep asks the records.
+    File(i64),
+    /// The active segment: the writer knows.
+    Active,
+}
+
+impl View {
+    /// The view of recovered sealed segments; each ends where the next begins, the last one at `end`.
+    pub(super) fn recovered(sealed: &[SegmentFile], end: Offset) -> Self {
+        let limits = sealed.iter().skip(1).map(|next| next.base).chain([end]);
+        let entries = sealed.iter().zip(limits).map(|(file, limit)| Entry {
+            segment: Arc::new(Segment::sealed(file.base, file.path.clone(), file.len, limit)),
+            times: Times::File(file.modified_ms),
+        });
+        Self { segments: entries.collect(), has_active: false, oldest_if_empty: end, closed: false }
+    }
+
+    /// Seals the active segment, if there is one, and adds its successor.
+    pub(super) fn push_active(&mut self, segment: Arc<Segment>, times: Option<(Option<i64>, i64)>) {
+        if self.has_active
+            && let Some(before) = self.segments.back_mut()
+        {
+            before.segment.seal(segment.base());
+            let (first, last) = times.unwrap_or_default();
+            before.times = Times::Known { first: first.unwrap_or(last), last };
+        }
+        self.segments.push_back(Entry { segment, times: Times::Active });
+        self.has_active = true;
+    }
+
+    /// The oldest offset kept.
+    pub(super) fn oldest(&self) -> Offset {
+        self.segments.front().map_or(self.oldest_if_empty, |entry| entry.segment.base())
+    }
+
+    /// The segment that `offset` lies in, and whether it is the active one.
+    pub(super) fn find(&self, offset: Offset) -> Option<(Arc<Segment>, bool)> {
+        let index = self.segments.partition_point(|entry| entry.segment.base() <= offset).checked_sub(1)?;
+        let is_active = self.has_active && index + 1 == self.segments.len();
+        self.segments.get(index).map(|entry| (Arc::clone(&entry.segment), is_active))
+    }
+}
+
+/// The sealed segments that were read last.
+#[derive(Debug, Default)]
+pub(super) struct HotSet(Mutex<VecDeque<Arc<Segment>>>);
+
+impl HotSet {
+    /// Notes a read of a sealed segment; the one that falls out gives back its descriptor and its index.
+    pub(super) fn touch(&self, segment: &Arc<Segment>) {
+        let mut hot = self.0.lock();
+        if hot.front().is_some_and(|first| Arc::ptr_eq(first, segment)) {
+            return;
+        }
+        hot.retain(|other| !Arc::ptr_eq(other, segment));
+        hot.push_front(Arc::clone(segment));
+        if hot.len() > HOT
+            && let Some(cold) = hot.pop_back()
+        {
+            cold.cool();
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        for segment in self.0.lock().drain(..) {
+            segment.cool();
+        }
+    }
+}

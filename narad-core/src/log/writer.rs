@@ -1,0 +1,347 @@
+//! The write side of the active segment: encode, write, sync, read back, roll, discard.
+//!
+//! One thread at a time is in here, under the log's produce lock. Readers never wait for it: what it writes becomes
+//! known to them only when it is committed.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use super::{
+    buffer::Drained,
+    files::segment_path,
+    recover::{ActiveSurvey, SegmentFile},
+    watermark::WatermarkFile,
+};
+use crate::{
+    disk::{Disk, File, FileExt, OpenMode, parent_of},
+    error::{Error, Result},
+    format::{Batch, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset},
+    plugin::{Codec, LogIdentity, Unsynced},
+    segment::{EncodeError, Segment, encode_frame, is_written},
+};
+
+/// Memory kept for the next frames between two of them.
+const KEPT_BYTES: usize = 1 << 20;
+/// Uncompressed bytes of a frame. Leaves room for a codec that expands what it cannot compress.
+const RAW_LIMIT: usize = MAX_FRAME_BYTES as usize;
+
+/// What the writer needs of the log around it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WriteContext<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) codec: &'a dyn Codec,
+    pub(super) log: &'a LogIdentity,
+    pub(super) now: Duration,
+    pub(super) now_ms: i64,
+}
+
+/// The file that new frames go to.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) segment: Arc<Segment>,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    /// Wall time of its first and its last write; of a recovered one, what its records say.
+    pub(super) first_write_ms: Option<i64>,
+    pub(super) last_write_ms: i64,
+}
+
+/// The write side.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) active: Option<Active>,
+    /// Where the next frame goes: behind everything that was encoded.
+    end: u64,
+    /// Frames above the high watermark, encoded and perhaps written, in order.
+    pending: Vec<(FrameHeader, u64)>,
+    /// The bytes of the frames that are not synced, and where they begin. Kept until an fsync has succeeded.
+    unsynced: Vec<u8>,
+    unsynced_start: u64,
+    /// How many of them were written.
+    written: usize,
+    unsynced_records: u64,
+    /// Monotonic time of the first write that is not synced.
+    unsynced_since: Option<Duration>,
+    /// Whether the file may hold bytes above the high watermark.
+    tail_dirty: bool,
+    /// The newest commit time of the partition.
+    pub(super) newest_ms: i64,
+    pub(super) watermark: WatermarkFile,
+}
+
+impl Writer {
+    /// The writer of a log whose active segment was surveyed, if it has one.
+    pub(super) fn new(watermark: WatermarkFile, newest_ms: i64) -> Self {
+        Self {
+            active: None,
+            end: 0,
+            pending: Vec::new(),
+            unsynced: Vec::new(),
+            unsynced_start: 0,
+            written: 0,
+            unsynced_records: 0,
+            unsynced_since: None,
+            tail_dirty: false,
+            newest_ms,
+            watermark,
+        }
+    }
+
+    /// Goes on with a surveyed segment. `has_tail` says that the file holds bytes above the
+    /// high watermark.
+    pub(super) fn resume(
+        &mut self,
+        survey: ActiveSurvey,
+        has_tail: bool,
+        newest_ms: Option<i64>,
+    ) -> Arc<Segment> {
+        let SegmentFile { base, path, modified_ms, .. } = survey.segment;
+        let file = Arc::clone(&survey.file);
+        let is_empty = survey.place.pos == 0;
+        let segment = Segment::active(base, path.clone(), survey.file, survey.index, survey.place.pos);
+        let segment = Arc::new(segment);
+        self.end = survey.place.pos;
+        self.tail_dirty = has_tail;
+        self.active = Some(Active {
+            segment: Arc::clone(&segment),
+            file,
+            path,
+            // Filled in from the first record when a roll or a sweep asks; the file's own time until then.
+            first_write_ms: (!is_empty).then_some(modified_ms),
+            last_write_ms: newest_ms.unwrap_or(modified_ms),
+        });
+        segment
+    }
+
+    /// Encodes records behind everything that is there. On an error nothing of them is kept and they are given back.
+    pub(super) fn encode(
+        &mut self,
+        mut drained: Drained,
+        context: WriteContext<'_>,
+    ) -> Result<Batch, (Error, Drained)> {
+        if self.unsynced.is_empty() {
+            self.unsynced_start = self.end;
+        }
+        self.newest_ms = self.newest_ms.max(context.now_ms);
+        drained.batch.stamp(self.newest_ms);
+        let (bytes_before, frames_before, end_before) = (self.unsynced.len(), self.pending.len(), self.end);
+        let mut base = drained.base;
+        for (count, raw) in drained.batch.runs(RAW_LIMIT) {
+            if let Err(error) = self.encode_run(base, count, raw, context) {
+                self.unsynced.truncate(bytes_before);
+                self.pending.truncate(frames_before);
+                self.end = end_before;
+                return Err((error, drained));
+            }
+            base = base.saturating_add(u64::from(count));
+        }
+        Ok(drained.batch)
+    }
+
+    /// One frame of a run of records, or several where the codec's output would not fit in one.
+    fn encode_run(&mut self, base: Offset, count: u32, raw: &[u8], context: WriteContext<'_>) -> Result<()> {
+        match encode_frame(context.codec, context.log, base, count, raw, &mut self.unsynced) {
+            Ok(header) => {
+                self.pending.push((header, self.end));
+                self.end += header.frame_len();
+                Ok(())
+            }
+            Err(EncodeError::Failed(error)) => Err(error),
+            Err(EncodeError::TooLarge) if count > 1 => {
+                let mut base = base;
+                for (count, half) in Batch::runs_of(raw, raw.len() / 2) {
+                    self.encode_run(base, count, half, context)?;
+                    base = base.saturating_add(u64::from(count));
+                }
+                Ok(())
+            }
+            Err(EncodeError::TooLarge) => {
+                let limit = u64::from(MAX_FRAME_BYTES);
+                Err(Error::RecordTooLarge { bytes: raw.len() as u64 + HEADER_LEN as u64, limit })
+            }
+        }
+    }
+
+    /// Writes what is encoded and not written. What a failure leaves unwritten is written by the next call.
+    pub(super) fn write(&mut self, context: WriteContext<'_>) -> Result<()> {
+        let Some(rest) = self.unsynced.get(self.written..).filter(|rest| !rest.is_empty()) else {
+            return Ok(());
+        };
+        let Some(active) = &mut self.active else { return Err(Error::Closed) };
+        self.tail_dirty = true;
+        let outcome = active.file.write_all_at(rest, self.unsynced_start + self.written as u64);
+        match outcome {
+            Ok(()) => {
+                self.written = self.unsynced.len();
+                self.unsynced_since.get_or_insert(context.now);
+                active.first_write_ms.get_or_insert(context.now_ms);
+                active.last_write_ms = context.now_ms;
+                Ok(())
+            }
+            Err((taken, error)) => {
+                self.written += taken;
+                Err(Error::io("write", &active.path, error))
+            }
+        }
+    }
+
+    /// Makes everything written durable. A failure poisons the log: the caller sees to that.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        let Some(active) = &self.active else { return Ok(()) };
+        active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
+        if self.written == self.unsynced.len() {
+            self.unsynced.clear();
+            self.unsynced.shrink_to(KEPT_BYTES);
+            (self.written, self.unsynced_start) = (0, self.end);
+        }
+        (self.unsynced_since, self.unsynced_records) = (None, 0);
+        Ok(())
+    }
+
+    /// Reads the frames above the high watermark back and checks them.
+    pub(super) fn verify(&self) -> Result<()> {
+        let Some(active) = &self.active else { return Ok(()) };
+        for (header, pos) in &self.pending {
+            if !is_written(&*active.file, *pos, header)
+                .map_err(|error| Error::io("read", &active.path, error))?
+            {
+                let reason = "what was read back is not what was written";
+                return Err(Error::Corrupt { offset: header.base, segment: active.path.clone(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames above the high watermark are committed.
+    pub(super) fn commit(&mut self) {
+        if let Some(active) = &self.active {
+            active.segment.note_written(&self.pending);
+        }
+        self.pending.clear();
+        self.pending.shrink_to(64);
+        self.tail_dirty = false;
+    }
+
+    /// Drops everything above `high_watermark`, in memory and on disk; returns the offset of the next record.
+    ///
+    /// # Errors
+    /// The truncate or its fsync failed: what is in the file is not known.
+    pub(super) fn discard(&mut self, high_watermark: Offset, next_if_clean: Offset) -> Result<Offset> {
+        self.drop_unsynced();
+        let Some(active) = &self.active else { return Ok(next_if_clean) };
+        let segment = &active.segment;
+        let place =
+            segment.place_of(high_watermark).map_err(|error| Error::io("read", &active.path, error))?;
+        if self.tail_dirty {
+            active.file.set_len(place.pos).map_err(|error| Error::io("truncate", &active.path, error))?;
+            active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
+            segment.note_truncated(place);
+            self.tail_dirty = false;
+        }
+        (self.end, self.unsynced_start) = (place.pos, place.pos);
+        Ok(place.expected.max(high_watermark))
+    }
+
+    /// Forgets what is encoded and not synced.
+    pub(super) fn drop_unsynced(&mut self) {
+        self.pending.clear();
+        self.unsynced.clear();
+        self.unsynced.shrink_to(KEPT_BYTES);
+        (self.written, self.unsynced_records, self.unsynced_since) = (0, 0, None);
+    }
+
+    /// Whether frames above the high watermark are in the file or on their way to it.
+    pub(super) fn has_uncommitted(&self) -> bool {
+        !self.pending.is_empty() || self.tail_dirty
+    }
+
+    /// Whether the active segment is to be sealed before the next frame: it is full, or its oldest record is older
+    /// than `roll_age`, and every record in it is committed.
+    pub(super) fn wants_roll(&self, segment_bytes: u64, roll_age: Option<Duration>, now_ms: i64) -> bool {
+        let Some(active) = &self.active else { return false };
+        if self.has_uncommitted() || self.end == 0 {
+            return false;
+        }
+        let too_old = roll_age.zip(active.first_write_ms).is_some_and(|(limit, first)| {
+            now_ms.saturating_sub(first) > i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)
+        });
+        self.is_full(segment_bytes) || too_old
+    }
+
+    /// Whether the active segment has reached its cap.
+    pub(super) fn is_full(&self, segment_bytes: u64) -> bool {
+        self.end >= segment_bytes
+    }
+
+    /// Makes the file for the frames from `base` on, its name durable. The former active segment was synced.
+    pub(super) fn start_segment(
+        &mut self,
+        base: Offset,
+        dir: &std::path::Path,
+        disk: &dyn Disk,
+    ) -> Result<Arc<Segment>> {
+        let path = segment_path(dir, base);
+        let file = match disk.open(&path, OpenMode::CreateNew) {
+            // Left by a roll whose last step failed: empty, and then as good as new.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => reuse_empty(disk, &path)?,
+            created => created.map_err(|error| Error::io("create", &path, error))?,
+        };
+        let file: Arc<dyn File> = file.into();
+        let dir = parent_of(&path);
+        disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
+        let index = crate::segment::SparseIndex::new(base);
+        let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
+        (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);
+        self.active = Some(Active {
+            segment: Arc::clone(&segment),
+            file,
+            path,
+            first_write_ms: None,
+            last_write_ms: 0,
+        });
+        Ok(segment)
+    }
+
+    /// What is written and not synced, for the policy; `None` when nothing is.
+    pub(super) fn unsynced(&self, now: Duration) -> Option<Unsynced> {
+        let since = self.unsynced_since?;
+        Some(Unsynced::new(self.written as u64, self.unsynced_records.max(1), now.saturating_sub(since)))
+    }
+
+    /// Counts records towards the next question to the sync policy.
+    pub(super) fn count_unsynced(&mut self, records: u64) {
+        self.unsynced_records += records;
+    }
+
+    /// Whether a failed write is to be tried again.
+    pub(super) fn owes_write(&self) -> bool {
+        self.written < self.unsynced.len()
+    }
+
+    /// Bytes that wait for a write to succeed.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        (self.unsynced.len() - self.written) as u64
+    }
+
+    /// Makes a segment durable that was recovered and whose writer may have died before its fsync.
+    pub(super) fn sync_recovered(&self) -> Result<()> {
+        let Some(active) = &self.active else { return Ok(()) };
+        active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))
+    }
+}
+
+fn reuse_empty(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn File>> {
+    let file = disk.open(path, OpenMode::ReadWrite).map_err(|error| Error::io("open", path, error))?;
+    match file.len() {
+        Ok(len) if len < HEADER_LEN as u64 => {
+            file.set_len(0).map_err(|error| Error::io("truncate", path, error))?;
+            Ok(file)
+        }
+        Ok(_) => {
+            Err(Error::Unusable { path: path.to_owned(), reason: "a segment of that name exists".to_owned() })
+        }
+        Err(error) => Err(Error::io("stat", path, error)),
+    }
+}

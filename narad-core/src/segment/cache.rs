@@ -1,0 +1,171 @@
+//! Decoded frames, kept in bounded memory and shared by the logs of a process.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::DecodedFrame;
+use crate::format::Offset;
+
+/// Tells the frames of one open log from those of every other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CacheId(u64);
+
+const SHARDS: usize = 8;
+
+/// The cache. The least recently used frame goes first.
+#[derive(Debug)]
+pub(crate) struct FrameCache {
+    shards: [Mutex<Shard>; SHARDS],
+    shard_bytes: usize,
+    next_id: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    frames: BTreeMap<(CacheId, Offset), Entry>,
+    /// By last use, oldest first.
+    order: BTreeMap<u64, (CacheId, Offset)>,
+    clock: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    frame: Arc<DecodedFrame>,
+    used: u64,
+}
+
+impl FrameCache {
+    /// A cache of at most `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { shards: Default::default(), shard_bytes: bytes / SHARDS, next_id: AtomicU64::new(0) }
+    }
+
+    /// An identity for a log that is being opened.
+    pub(crate) fn new_id(&self) -> CacheId {
+        CacheId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The frame that holds `offset`.
+    pub(crate) fn get(&self, id: CacheId, offset: Offset) -> Option<Arc<DecodedFrame>> {
+        let mut shard = self.shard(id)?.lock();
+        let shard = &mut *shard;
+        let (key, entry) = shard.frames.range_mut((id, Offset::ZERO)..=(id, offset)).next_back()?;
+        if offset >= entry.frame.end() {
+            return None;
+        }
+        shard.order.remove(&entry.used);
+        shard.clock += 1;
+        entry.used = shard.clock;
+        shard.order.insert(shard.clock, *key);
+        Some(Arc::clone(&entry.frame))
+    }
+
+    /// Keeps a frame, unless it alone would fill the cache.
+    pub(crate) fn insert(&self, id: CacheId, frame: Arc<DecodedFrame>) {
+        let memory = frame.memory();
+        if memory > self.shard_bytes / 2 {
+            return;
+        }
+        let Some(shard) = self.shard(id) else { return };
+        let mut shard = shard.lock();
+        let key = (id, frame.base());
+        shard.remove(key);
+        shard.clock += 1;
+        let used = shard.clock;
+        shard.order.insert(used, key);
+        shard.frames.insert(key, Entry { frame, used });
+        shard.bytes += memory;
+        while shard.bytes > self.shard_bytes {
+            let Some((_, oldest)) = shard.order.pop_first() else { break };
+            shard.remove(oldest);
+        }
+    }
+
+    /// Forgets what a truncate cut: the frames that reach `from` or past it.
+    pub(crate) fn cut_from(&self, id: CacheId, from: Offset) {
+        self.retain(id, |frame| frame.end() <= from);
+    }
+
+    /// Forgets what retention deleted: the frames that begin before `to`.
+    pub(crate) fn cut_below(&self, id: CacheId, to: Offset) {
+        self.retain(id, |frame| frame.base() >= to);
+    }
+
+    /// Forgets a log.
+    pub(crate) fn forget(&self, id: CacheId) {
+        self.retain(id, |_| false);
+    }
+
+    fn retain(&self, id: CacheId, keep: impl Fn(&DecodedFrame) -> bool) {
+        let Some(shard) = self.shard(id) else { return };
+        let mut shard = shard.lock();
+        let log = shard.frames.range((id, Offset::ZERO)..=(id, Offset::MAX));
+        let gone: Vec<_> = log.filter(|(_, entry)| !keep(&entry.frame)).map(|(key, _)| *key).collect();
+        for key in gone {
+            shard.remove(key);
+        }
+    }
+
+    fn shard(&self, id: CacheId) -> Option<&Mutex<Shard>> {
+        self.shards.get(id.0 as usize % SHARDS)
+    }
+}
+
+impl Shard {
+    fn remove(&mut self, key: (CacheId, Offset)) {
+        if let Some(entry) = self.frames.remove(&key) {
+            self.order.remove(&entry.used);
+            self.bytes -= entry.frame.memory();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Batch;
+
+    fn frame(base: u32, records: usize) -> Arc<DecodedFrame> {
+        let batch: Batch = (0..records).map(|_| (b"", vec![0u8; 100])).collect();
+        let raw = bytes::Bytes::copy_from_slice(batch.as_bytes());
+        Arc::new(DecodedFrame::new(Offset::from(base), records as u32, raw).unwrap())
+    }
+
+    #[test]
+    fn rd_04_memory_is_bounded_and_the_least_recently_used_goes_first() {
+        let cache = FrameCache::new(SHARDS * 4096);
+        let id = cache.new_id();
+        for base in 0..10 {
+            cache.insert(id, frame(base * 10, 10));
+            assert!(cache.get(id, Offset::from(5)).is_some(), "the frame in use stays");
+        }
+        assert!(cache.get(id, Offset::from(15)).is_none());
+        assert!(cache.get(id, Offset::from(99)).is_some());
+        assert!(cache.shard(id).unwrap().lock().bytes <= 4096);
+    }
+
+    #[test]
+    fn rd_04_cuts_drop_what_they_cut_and_nothing_else() {
+        let cache = FrameCache::new(1 << 20);
+        let (id, other) = (cache.new_id(), cache.new_id());
+        for base in [0, 10, 20] {
+            cache.insert(id, frame(base, 10));
+            cache.insert(other, frame(base, 10));
+        }
+        cache.cut_from(id, Offset::from(20));
+        cache.cut_below(id, Offset::from(10));
+        let held = |id| [5u32, 15, 25].map(|offset| cache.get(id, Offset::from(offset)).is_some());
+        assert_eq!(held(id), [false, true, false]);
+        assert_eq!(held(other), [true, true, true]);
+        cache.forget(other);
+        assert_eq!(held(other), [false, false, false]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The walk through a segment file, frame by frame, CRC included.
+//!
+//! The one place that decides what in a file is a frame, what is damage and what is a torn tail: recovery, reads of
+//! sealed segments and the inspection tools all walk with it. It reads and never writes.
+
+use std::{io, ops::Range, sync::Arc};
+
+use super::{
+    resync::Tail,
+    window::{WALK_CHUNK, Window},
+};
+use crate::{
+    disk::{File, FileExt},
+    format::{FrameHeader, HEADER_LEN, Offset},
+};
+
+/// What the walk found at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A frame whose CRC holds and whose offsets fit.
+    Frame {
+        /// Where it starts.
+        pos: u64,
+        /// Its header.
+        header: FrameHeader,
+        /// Offsets that are missing in front of it; empty as a rule.
+        missing: Range<Offset>,
+    },
+    /// A frame whose CRC holds and whose offsets do not fit here: kept, and never served.
+    Misplaced {
+        /// Where it starts.
+        pos: u64,
+    },
+    /// Bytes that are no frame, with a valid frame behind them. The offsets up to it are lost.
+    Damage {
+        /// Where the damage starts.
+        pos: u64,
+        /// The offsets it cost.
+        lost: Range<Offset>,
+    },
+    /// Bytes that are no frame, with none behind them.
+    Torn {
+        /// Where they start.
+        pos: u64,
+    },
+    /// The end of the file.
+    End,
+}
+
+/// Where a walk stands, so that it can be continued later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The next byte to look at.
+    pub(crate) pos: u64,
+    /// The first offset that has not been seen.
+    pub(crate) expected: Offset,
+}
+
+/// A walk through a segment file.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    window: Window,
+    len: u64,
+    place: Place,
+    limit: Offset,
+    /// The rest of the file in memory, once damage has been met.
+    tail: Option<Tail>,
+}
+
+impl Walk {
+    /// A walk from `place` through the first `len` bytes of `file`; no record reaches past `limit`, the base of the
+    /// segment behind it.
+    pub(crate) fn new(file: Arc<dyn File>, len: u64, place: Place, limit: Offset) -> Self {
+        Self { window: Window::new(file, len, WALK_CHUNK), len, place, limit, tail: None }
+    }
+
+    /// Where the walk stands.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The next step. An I/O error is passed on: what could not be read is not judged.
+    pub(crate) fn step(&mut self) -> io::Result<Step> {
+        let Place { pos, expected } = self.place;
+        if pos >= self.len {
+            return Ok(Step::End);
+        }
+        if let Some(header) = self.valid_frame(pos)? {
+            self.place.pos = pos + header.frame_len();
+            if header.base < expected || header.end() > self.limit {
+                return Ok(Step::Misplaced { pos });
+            }
+            self.place.expected = header.end();
+            return Ok(Step::Frame { pos, header, missing: expected..header.base });
+        }
+        let limit = self.limit;
+        let next = self.tail()?.next_frame(pos, expected, limit);
+        let Some(next) = next else {
+            self.place.pos = self.len;
+            return Ok(Step::Torn { pos });
+        };
+        self.place.pos = next;
+        let lost = match self.valid_frame(next)? {
+            Some(header) => expected..header.base,
+            None => expected..expected,
+        };
+        self.place.expected = lost.end;
+        Ok(Step::Damage { pos, lost })
+    }
+
+    /// The header of the frame at `pos`, if its CRC holds.
+    fn valid_frame(&mut self, pos: u64) -> io::Result<Option<FrameHeader>> {
+        let Some(bytes) = self.window.get(pos, HEADER_LEN)?.first_chunk() else { return Ok(None) };
+        let Ok(header) = FrameHeader::decode(bytes) else { return Ok(None) };
+        let (start, end) = (pos + HEADER_LEN as u64, pos + header.frame_len());
+        if end > self.len {
+            return Ok(None);
+        }
+        let (mut crc, mut at) = (header.crc_of_fields(), start);
+        while at < end {
+            let len = usize::try_from(end - at).unwrap_or(WALK_CHUNK).min(WALK_CHUNK);
+            let chunk = self.window.get(at, len)?;
+            if chunk.len() < len {
+                return Ok(None);
+            }
+            crc = crc32c::crc32c_append(crc, chunk);
+            at += len as u64;
+        }
+        Ok((crc == header.crc).then_some(header))
+    }
+
+    fn tail(&mut self) -> io::Result<&Tail> {
+        let tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => {
+                let start = self.place.pos;
+                let len = usize::try_from(self.len - start).map_err(|_| io::ErrorKind::FileTooLarge)?;
+                let mut bytes = vec![0; len];
+                let read = self.window.file().read_full_at(&mut bytes, start)?;
+                bytes.truncate(read);
+                Tail::new(start, bytes)
+            }
+        };
+        Ok(self.tail.insert(tail))
+    }
+}
