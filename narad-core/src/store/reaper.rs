@@ -27,14 +27,15 @@ pub(super) struct Reaper(Mutex<Plan>);
 #[derive(Debug)]
 struct Plan {
     next_sweep: Duration,
-    /// How many poisonings the process had counted when all logs were last looked at, `None` while some log waits
-    /// to be reopened.
-    poisonings: Option<u64>,
+    /// How many poisonings the process had counted at the last step.
+    poisonings: u64,
+    /// No log waits to be reopened.
+    all_well: bool,
 }
 
 impl Reaper {
     pub(super) fn new(first_sweep: Duration) -> Self {
-        Self(Mutex::new(Plan { next_sweep: first_sweep, poisonings: Some(0) }))
+        Self(Mutex::new(Plan { next_sweep: first_sweep, poisonings: 0, all_well: true }))
     }
 
     /// One step by the clock. Returns when the next is due.
@@ -42,9 +43,12 @@ impl Reaper {
         let mut plan = self.0.lock();
         // A log says nothing when it is poisoned; the process counts it, and a count is cheap to watch.
         let poisonings = store.runtime.metrics().error_count("storage", "fsync_poisoned");
-        if plan.poisonings != Some(poisonings) {
+        let counted = plan.poisonings != poisonings;
+        if counted || !plan.all_well {
             let healed = each_log(store, |topic, open| heal(store, topic, open, now));
-            plan.poisonings = healed.then_some(poisonings);
+            // What was counted just now may show in the log only at the next step.
+            plan.all_well = healed && !counted;
+            plan.poisonings = poisonings;
         }
         if plan.next_sweep <= now {
             each_log(store, |topic, open| sweep(store, topic, open) && evict(store, topic, open, now));
@@ -68,7 +72,7 @@ fn each_log(store: &Inner, mut work: impl FnMut(&Topic, &Arc<OpenLog>) -> bool) 
 
 /// Reopens the log if it is poisoned and a try is due. Returns whether it is well.
 fn heal(store: &Inner, topic: &Topic, open: &OpenLog, now: Duration) -> bool {
-    if open.log.is_closed() || open.log.stats().poisoned.is_none() {
+    if open.log.is_closed() || !open.log.is_poisoned() {
         return true;
     }
     let mut backoff = open.reopening.lock();
@@ -121,7 +125,7 @@ fn evict(store: &Inner, topic: &Topic, open: &Arc<OpenLog>, now: Duration) -> bo
     let stats = open.log.stats();
     // Nobody sweeps a closed log: one whose records age stays open until they are gone.
     let ages = open.retention.lock().roll_age().is_some();
-    if stats.poisoned.is_some() || (ages && stats.bytes > 0) {
+    if open.log.is_poisoned() || (ages && stats.bytes > 0) {
         return true;
     }
     let Some(_guarded) = topic.guard.try_lock() else { return true };

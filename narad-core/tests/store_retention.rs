@@ -1,0 +1,149 @@
+//! Retention through a store: one reaper for all open logs, which nothing stops.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+
+mod store_support;
+
+use std::{sync::Arc, time::Duration};
+
+use narad_core::{
+    format::Batch,
+    log::Log,
+    plugin::{RetentionDecision, RetentionPolicy, RetentionView},
+};
+use store_support::{Bench, at, p, position, topic};
+
+/// Takes every segment, at once.
+#[derive(Debug)]
+struct TakeAll;
+
+impl RetentionPolicy for TakeAll {
+    fn name(&self) -> &str {
+        "take-all"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        None
+    }
+    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
+        RetentionDecision::expire(view.segments.len(), "test")
+    }
+}
+
+/// Takes what every consumer has settled.
+#[derive(Debug)]
+struct TakeSettled;
+
+impl RetentionPolicy for TakeSettled {
+    fn name(&self) -> &str {
+        "take-settled"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        None
+    }
+    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
+        let settled = |end| view.frontier.is_some_and(|frontier| end <= frontier.saturating_add(1));
+        let expire = view.segments.iter().take_while(|segment| settled(segment.end)).count();
+        RetentionDecision::expire(expire, "test")
+    }
+}
+
+#[derive(Debug)]
+struct Panics;
+
+impl RetentionPolicy for Panics {
+    fn name(&self) -> &str {
+        "panics"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        None
+    }
+    fn decide(&self, _: &RetentionView<'_>) -> RetentionDecision {
+        panic!("a plugin's mistake")
+    }
+}
+
+/// Keeps everything for now, and says that time will change that.
+#[derive(Debug)]
+struct Ages;
+
+impl RetentionPolicy for Ages {
+    fn name(&self) -> &str {
+        "ages"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        Some(Duration::from_secs(7 * 86_400))
+    }
+    fn decide(&self, _: &RetentionView<'_>) -> RetentionDecision {
+        RetentionDecision::KEEP
+    }
+}
+
+fn commit(log: &Log) {
+    log.commit(Batch::of(b"key", b"payload")).unwrap();
+}
+
+fn minute(bench: &Bench, store: &narad_core::store::Store) {
+    bench.clock.advance(Duration::from_secs(61));
+    store.tick();
+}
+
+#[test]
+fn rt_02_a_sweep_that_panics_costs_no_other_log_its_turn() {
+    let bench = Bench::new(1);
+    let store = bench.open();
+    let mut logs = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let mut spec = topic(name, 1);
+        spec.retention = if name == "b" { Arc::new(Panics) } else { Arc::new(TakeAll) };
+        logs.push(store.log(&spec, p(0)).unwrap());
+    }
+    for _ in 0..2 {
+        logs.iter().for_each(commit);
+        minute(&bench, &store);
+        let left: Vec<_> =
+            logs.iter().map(|log| log.high_watermark().since(log.oldest_offset()) == 0).collect();
+        assert_eq!(left, [true, false, true, true]);
+    }
+}
+
+#[test]
+fn rt_06_a_change_of_retention_reaches_open_logs_in_place() {
+    let bench = Bench::new(1);
+    let (store, spec) = (bench.open(), topic("orders", 1));
+    let log = store.log(&spec, p(0)).unwrap();
+    commit(&log);
+    minute(&bench, &store);
+    assert_eq!(log.oldest_offset(), at(0));
+    store.set_retention("orders", Arc::new(TakeAll));
+    store.set_retention("nobody", Arc::new(TakeAll));
+    minute(&bench, &store);
+    assert_eq!(log.oldest_offset(), at(1));
+    assert!(!log.is_closed());
+}
+
+#[test]
+fn rt_02_a_policy_is_told_how_far_the_consumers_are() {
+    let bench = Bench::new(1);
+    let (store, mut spec) = (bench.open(), topic("orders", 1));
+    spec.retention = Arc::new(TakeSettled);
+    let log = store.log(&spec, p(0)).unwrap();
+    commit(&log);
+    minute(&bench, &store);
+    assert_eq!(log.oldest_offset(), at(0));
+    store.record_position(&spec, p(0), position(0, &[]));
+    minute(&bench, &store);
+    assert_eq!(log.oldest_offset(), at(1));
+}
+
+#[test]
+fn rt_09_idle_eviction_spares_a_log_whose_records_will_age() {
+    let bench = Bench::new(1);
+    let (store, mut spec) = (bench.open(), topic("orders", 1));
+    spec.retention = Arc::new(Ages);
+    let (full, empty) = (store.log(&spec, p(0)).unwrap(), store.log(&spec, p(1)).unwrap());
+    commit(&full);
+    for _ in 0..40 {
+        minute(&bench, &store);
+    }
+    assert!(!full.is_closed());
+    assert!(empty.is_closed());
+}
