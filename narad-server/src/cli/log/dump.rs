@@ -1,13 +1,22 @@
 //! `narad log dump`: every record of a partition, one JSON object a line, in offset order.
 
-use std::path::PathBuf;
+use std::{
+    borrow::Cow,
+    io,
+    ops::{Range, RangeInclusive},
+    path::PathBuf,
+};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use clap::Args;
+use narad_core::{
+    format::Offset,
+    log::inspect::{Inspected, Summary, UnreadableReason},
+};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Entry, Unreadable, registered, walk};
+use super::Reader;
 use crate::cli::{
     error::{CliError, Outcome},
     output::Output,
@@ -25,7 +34,7 @@ use crate::cli::{
 pub(in crate::cli) struct DumpArgs {
     /// The directory of one partition, as data/topics/orders/p00000
     #[arg(value_name = "PARTITION_DIR")]
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// Begin with this offset
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
@@ -47,57 +56,95 @@ enum Line<'a> {
         committed_at_ms: i64,
         payload_len: usize,
         payload_sha256: String,
-        codec: &'a str,
-        segment: &'a str,
+        codec: Cow<'a, str>,
+        segment: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         payload: Option<String>,
     },
     Unreadable {
         offset: u64,
-        error: Unreadable,
+        error: &'static str,
     },
     Gap {
         from: u64,
         to: u64,
         error: &'static str,
     },
+    Summary {
+        next_offset: u64,
+        high_watermark: u64,
+        segments: usize,
+        torn_tail_bytes: u64,
+    },
 }
 
 impl DumpArgs {
-    /// The line for `entry`; none when it lies outside the range.
-    fn line<'a>(&self, entry: &Entry<'a>) -> Option<Line<'a>> {
-        let wanted = self.from..=self.to;
-        match *entry {
-            Entry::Record { offset, key, committed_at_ms, payload, codec, segment } => {
-                wanted.contains(&offset).then(|| Line::Record {
+    /// Emits the lines for what was found, as far as it lies in the range.
+    fn lines(
+        &self,
+        found: &Inspected<'_>,
+        reader: &Reader,
+        emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match found {
+            Inspected::Record { record, codec, segment } => {
+                let offset = record.offset.get();
+                if !(self.from..=self.to).contains(&offset) {
+                    return Ok(());
+                }
+                emit(Line::Record {
                     offset,
-                    key: BASE64_STANDARD.encode(key),
-                    committed_at_ms,
-                    payload_len: payload.len(),
-                    payload_sha256: hex(&Sha256::digest(payload)),
-                    codec,
-                    segment,
-                    payload: self.payload.then(|| BASE64_STANDARD.encode(payload)),
+                    key: BASE64_STANDARD.encode(&record.key),
+                    committed_at_ms: record.committed_at_ms,
+                    payload_len: record.payload.len(),
+                    payload_sha256: hex(&Sha256::digest(&record.payload)),
+                    codec: reader.codec_name(*codec),
+                    segment: segment.file_name().unwrap_or_default().to_string_lossy(),
+                    payload: self.payload.then(|| BASE64_STANDARD.encode(&record.payload)),
                 })
             }
-            Entry::Unreadable { offset, why } => {
-                wanted.contains(&offset).then_some(Line::Unreadable { offset, error: why })
+            Inspected::Unreadable { offsets, reason } => {
+                let error = match reason {
+                    UnreadableReason::UnknownCodec(_) => "unknown_codec",
+                    _ => "corrupt",
+                };
+                self.clip(offsets).map_or(Ok(()), |mut clipped| {
+                    clipped.try_for_each(|offset| emit(Line::Unreadable { offset, error }))
+                })
             }
-            Entry::Gap { from, to } => {
-                let (from, to) = (from.max(self.from), to.min(self.to));
-                (from <= to).then_some(Line::Gap { from, to, error: "gap" })
-            }
+            Inspected::Gap { offsets } => self.clip(offsets).map_or(Ok(()), |clipped| {
+                let (from, to) = clipped.into_inner();
+                emit(Line::Gap { from, to, error: "gap" })
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The part of `offsets` that was asked for.
+    fn clip(&self, offsets: &Range<Offset>) -> Option<RangeInclusive<u64>> {
+        let last = offsets.end.get().checked_sub(1)?;
+        let (from, to) = (offsets.start.get().max(self.from), last.min(self.to));
+        (from <= to).then_some(from..=to)
+    }
+}
+
+impl From<Summary> for Line<'_> {
+    fn from(summary: Summary) -> Self {
+        Self::Summary {
+            next_offset: summary.next_offset.get(),
+            high_watermark: summary.high_watermark.get(),
+            segments: summary.segments,
+            torn_tail_bytes: summary.torn_tail_bytes,
         }
     }
 }
 
 /// Carries the command out.
-pub(super) fn run(args: &DumpArgs, out: &mut Output) -> Result<Outcome, CliError> {
-    let codecs = registered(&args.dir)?;
-    let summary =
-        walk(&args.dir, &codecs, &mut |entry| args.line(&entry).map_or(Ok(()), |line| out.object(&line)))
-            .map_err(|error| error.in_dir(&args.dir))?;
-    out.object(&summary)?;
+pub(super) fn run(args: &DumpArgs, reader: &Reader, out: &mut Output) -> Result<Outcome, CliError> {
+    let summary = reader
+        .walk(&args.dir, &mut |found| args.lines(&found, reader, &mut |line| out.object(&line)))
+        .map_err(|error| error.in_dir(&args.dir))?;
+    out.object(&Line::from(summary))?;
     Ok(Outcome::Complete)
 }
 
@@ -107,7 +154,10 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use bytes::Bytes;
+    use narad_core::format::{Batch, CodecNumber, Record};
 
     use super::*;
 
@@ -115,50 +165,56 @@ mod tests {
         DumpArgs { dir: PathBuf::new(), from, to, payload }
     }
 
-    fn text(args: &DumpArgs, entry: &Entry<'_>) -> Option<String> {
-        args.line(entry).map(|line| serde_json::to_string(&line).unwrap())
+    fn lines(args: &DumpArgs, found: &Inspected<'_>) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut emit = |line: Line<'_>| {
+            lines.push(serde_json::to_string(&line)?);
+            Ok(())
+        };
+        args.lines(found, &Reader::new().unwrap(), &mut emit).unwrap();
+        lines
+    }
+
+    fn range(from: u32, to: u32) -> Range<Offset> {
+        from.into()..to.into()
+    }
+
+    fn record() -> Inspected<'static> {
+        let mut batch = Batch::of(b"k\xFF", b"abc");
+        batch.stamp(1_767_225_600_000);
+        let record = Record::decode(7.into(), &Bytes::copy_from_slice(&batch.as_bytes()[4..])).unwrap();
+        let segment = Path::new("p00000/00000000000000000000.log");
+        Inspected::Record { record, codec: CodecNumber::new(1).unwrap(), segment }
     }
 
     #[test]
     fn the_lines_are_as_documented() {
-        let (key, payload) = (Bytes::from_static(b"k\xFF"), Bytes::from_static(b"abc"));
-        let segment = "00000000000000000000.log";
-        let record = Entry::Record {
-            offset: 7,
-            key: &key,
-            committed_at_ms: 1_767_225_600_000,
-            payload: &payload,
-            codec: "zstd",
-            segment,
-        };
         let start = "{\"offset\":7,\"key\":\"a/8=\",\"committed_at_ms\":1767225600000,\"payload_len\":3,\
             \"payload_sha256\":\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\",\
             \"codec\":\"zstd\",\"segment\":\"00000000000000000000.log\"";
+        assert_eq!(lines(&args(0, u64::MAX, false), &record()), [format!("{start}}}")]);
+        assert_eq!(lines(&args(7, 7, true), &record()), [format!("{start},\"payload\":\"YWJj\"}}")]);
+        assert!(lines(&args(8, 9, true), &record()).is_empty());
         let all = args(0, u64::MAX, false);
-        assert_eq!(text(&all, &record), Some(format!("{start}}}")));
-        assert_eq!(text(&args(0, 7, true), &record), Some(format!("{start},\"payload\":\"YWJj\"}}")));
-        let unreadable = |why| text(&all, &Entry::Unreadable { offset: 3, why }).unwrap();
-        assert_eq!(unreadable(Unreadable::Corrupt), r#"{"offset":3,"error":"corrupt"}"#);
-        assert_eq!(unreadable(Unreadable::UnknownCodec), r#"{"offset":3,"error":"unknown_codec"}"#);
-        let gap = Entry::Gap { from: 4, to: 9 };
-        assert_eq!(text(&all, &gap).unwrap(), r#"{"from":4,"to":9,"error":"gap"}"#);
-        let summary =
-            super::super::Summary { next_offset: 5, high_watermark: 4, segments: 1, torn_tail_bytes: 9 };
+        let unreadable = |reason| lines(&all, &Inspected::Unreadable { offsets: range(3, 5), reason });
         assert_eq!(
-            serde_json::to_string(&summary).unwrap(),
-            r#"{"next_offset":5,"high_watermark":4,"segments":1,"torn_tail_bytes":9}"#
+            unreadable(UnreadableReason::Corrupt),
+            [r#"{"offset":3,"error":"corrupt"}"#, r#"{"offset":4,"error":"corrupt"}"#]
         );
+        let unknown = unreadable(UnreadableReason::UnknownCodec(CodecNumber::new(5).unwrap()));
+        assert_eq!(unknown[1], r#"{"offset":4,"error":"unknown_codec"}"#);
+        let gap = lines(&all, &Inspected::Gap { offsets: range(4, 10) });
+        assert_eq!(gap, [r#"{"from":4,"to":9,"error":"gap"}"#]);
     }
 
     #[test]
-    fn the_range_includes_both_ends_and_clips_gaps() {
-        let at = |offset| Entry::Unreadable { offset, why: Unreadable::Corrupt };
+    fn the_range_includes_both_ends_and_clips() {
         let some = args(3, 5, false);
-        let seen: Vec<u64> = (0..9).filter(|offset| some.line(&at(*offset)).is_some()).collect();
-        assert_eq!(seen, [3, 4, 5]);
-        let gap = |from, to| text(&some, &Entry::Gap { from, to });
-        assert_eq!(gap(0, 9).unwrap(), r#"{"from":3,"to":5,"error":"gap"}"#);
-        assert_eq!(gap(5, 9).unwrap(), r#"{"from":5,"to":5,"error":"gap"}"#);
-        assert_eq!(gap(6, 9), None);
+        let gap = |from, to| lines(&some, &Inspected::Gap { offsets: range(from, to) });
+        assert_eq!(gap(0, 9), [r#"{"from":3,"to":5,"error":"gap"}"#]);
+        assert_eq!(gap(5, 9), [r#"{"from":5,"to":5,"error":"gap"}"#]);
+        assert!(gap(6, 9).is_empty() && gap(0, 3).is_empty() && gap(4, 4).is_empty());
+        let reason = UnreadableReason::Corrupt;
+        assert_eq!(lines(&some, &Inspected::Unreadable { offsets: range(0, 9), reason }).len(), 3);
     }
 }

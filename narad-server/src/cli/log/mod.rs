@@ -6,11 +6,15 @@ mod dump;
 mod target;
 mod verify;
 
-use std::{io, path::Path, sync::Arc};
+use std::{borrow::Cow, io, ops::ControlFlow, path::Path, sync::Arc};
 
-use bytes::Bytes;
 use clap::Subcommand;
-use narad_core::plugin::{Codec, CodecSet};
+use narad_core::{
+    disk::OsDisk,
+    format::CodecNumber,
+    log::inspect::{Inspected, Summary, inspect},
+    plugin::{CodecSet, LogIdentity},
+};
 
 use super::{
     error::{CliError, Outcome},
@@ -29,50 +33,18 @@ pub(super) enum LogCommand {
 /// Carries the command out.
 pub(super) fn run(command: LogCommand, out: &mut Output) -> Result<Outcome, CliError> {
     match command {
-        LogCommand::Dump(args) => dump::run(&args, out),
-        LogCommand::Verify(args) => verify::run(&args, out),
+        LogCommand::Dump(args) => dump::run(&args, &reader(&args.dir)?, out),
+        LogCommand::Verify(args) => verify::run(&args, &reader(&args.dir)?, out),
     }
 }
 
-/// What lies at one place of a partition, in offset order.
-#[derive(Debug)]
-enum Entry<'a> {
-    /// A readable record, whether or not the watermark has passed it.
-    Record {
-        offset: u64,
-        key: &'a Bytes,
-        committed_at_ms: i64,
-        payload: &'a Bytes,
-        codec: &'a str,
-        segment: &'a str,
-    },
-    /// A record whose frame is there and cannot be read.
-    Unreadable { offset: u64, why: Unreadable },
-    /// Offsets that no frame holds, both included.
-    Gap { from: u64, to: u64 },
+fn reader(dir: &Path) -> Result<Reader, CliError> {
+    Reader::new().map_err(|error| WalkError::Look(error).in_dir(dir))
 }
 
-/// Why a record cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Unreadable {
-    /// Its frame is damaged.
-    Corrupt,
-    /// Its frame is intact and needs a codec that this build does not have.
-    UnknownCodec,
-}
-
-/// A partition as an open would recover it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-struct Summary {
-    /// The offset of the next record.
-    next_offset: u64,
-    /// The exclusive bound of what consumers see.
-    high_watermark: u64,
-    /// Segment files.
-    segments: u64,
-    /// Bytes behind the last whole frame, which an open cuts.
-    torn_tail_bytes: u64,
+/// The files of a log, seen with the codecs of this build.
+struct Reader {
+    codecs: CodecSet,
 }
 
 /// Why a walk did not reach its end.
@@ -93,22 +65,40 @@ impl WalkError {
     }
 }
 
-/// Visits everything in the partition at `dir`, in offset order.
-fn walk(
-    dir: &Path,
-    codecs: &CodecSet,
-    visit: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
-) -> Result<Summary, WalkError> {
-    let _ = (dir, codecs, visit);
-    todo!("connect narad_core::log::inspect")
-}
-
-/// The codecs of this build.
-fn registered(dir: &Path) -> Result<CodecSet, CliError> {
-    let mut codecs = CodecSet::new();
-    let all: [Arc<dyn Codec>; 2] = [Arc::new(narad_codecs::None), Arc::new(narad_codecs::Zstd::default())];
-    for codec in all {
-        codecs.insert(codec).map_err(|error| WalkError::Look(error).in_dir(dir))?;
+impl Reader {
+    fn new() -> narad_core::Result<Self> {
+        let mut codecs = CodecSet::new();
+        codecs.insert(Arc::new(narad_codecs::None))?;
+        codecs.insert(Arc::new(narad_codecs::Zstd::default()))?;
+        Ok(Self { codecs })
     }
-    Ok(codecs)
+
+    /// Visits everything in the partition at `dir`, in offset order, until `visit` fails.
+    fn walk(
+        &self,
+        dir: &Path,
+        visit: &mut dyn FnMut(Inspected<'_>) -> io::Result<()>,
+    ) -> Result<Summary, WalkError> {
+        let identity = LogIdentity::named(dir.display().to_string());
+        let mut gave_up = None;
+        let summary = inspect(&OsDisk, dir, &identity, &self.codecs, &mut |found| match visit(found) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                gave_up = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        match gave_up {
+            Some(error) => Err(WalkError::Visit(error)),
+            None => summary.map_err(WalkError::Look),
+        }
+    }
+
+    /// A codec's name, or its number when it is not one of this build.
+    fn codec_name(&self, number: CodecNumber) -> Cow<'_, str> {
+        match self.codecs.get(number) {
+            Some(codec) => codec.name().into(),
+            None => number.to_string().into(),
+        }
+    }
 }

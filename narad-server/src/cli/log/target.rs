@@ -17,8 +17,8 @@ pub(super) struct Target {
     pub(super) dir: PathBuf,
     /// What it is called in a report: its path from the directory that was given, or that directory itself.
     pub(super) name: String,
-    /// Its segment files with their sizes in bytes.
-    pub(super) segments: Vec<(String, u64)>,
+    /// Bytes of its segment files, as far as they could be told.
+    pub(super) bytes: u64,
 }
 
 /// The partitions in `dir`, in order of topic and number; the produce WAL of a data directory is one of them.
@@ -35,8 +35,8 @@ pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Vec<Target>, CliError>
                 Ok(below) if below != Path::new("") => below.display().to_string(),
                 _ => dir.display().to_string(),
             };
-            let segments = segments(disk, &log).map_err(|error| cannot(format!("{name}: {error}")))?;
-            Ok(Target { dir: log, name, segments })
+            let bytes = segment_bytes(disk, &log).map_err(|error| cannot(format!("{name}: {error}")))?;
+            Ok(Target { dir: log, name, bytes })
         })
         .collect()
 }
@@ -92,20 +92,18 @@ fn partitions(dir: &Path, entries: &[DirEntry]) -> Option<Vec<PathBuf>> {
     is_topic.then(|| found.into_iter().map(|(_, name)| dir.join(name)).collect())
 }
 
-fn segments(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(String, u64)>> {
-    let mut segments = Vec::new();
-    for entry in sorted(disk.list(dir)?) {
-        if entry.kind != FileKind::File || !is_segment(&entry.name) {
-            continue;
-        }
-        match disk.metadata(&dir.join(&entry.name)) {
-            Ok(metadata) => segments.push((entry.name.to_string_lossy().into_owned(), metadata.len)),
-            // Retention took it in between: the directory is in use.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+fn segment_bytes(disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0u64;
+    for entry in disk.list(dir)? {
+        // Retention may take a segment in between: the directory can be in use.
+        if entry.kind == FileKind::File
+            && is_segment(&entry.name)
+            && let Ok(metadata) = disk.metadata(&dir.join(&entry.name))
+        {
+            bytes = bytes.saturating_add(metadata.len);
         }
     }
-    Ok(segments)
+    Ok(bytes)
 }
 
 fn sorted(mut entries: Vec<DirEntry>) -> Vec<DirEntry> {
@@ -173,7 +171,7 @@ mod tests {
         let partition = root.path().join("topics/b/p00002");
         let found = find(&OsDisk, &partition).unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].segments, [("00000000000000000000.log".to_owned(), 7)]);
+        assert_eq!(found[0].bytes, 7, "only segments count");
     }
 
     #[test]

@@ -3,17 +3,20 @@
 //! Damage is what was written and cannot be read back. A torn tail (a crash cut the last write short) and a frame
 //! of an unregistered codec are reported, and are not damage.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use narad_core::{disk::OsDisk, plugin::CodecSet};
+use narad_core::{
+    disk::OsDisk,
+    format::Offset,
+    log::inspect::{Inspected, UnreadableReason},
+};
 use serde::Serialize;
 
 use super::{
-    Entry, Unreadable, WalkError, registered,
+    Reader, WalkError,
     target::{self, Target},
-    walk,
 };
 use crate::cli::{
     error::{CliError, Outcome},
@@ -29,14 +32,14 @@ use crate::cli::{
 )]
 pub(in crate::cli) struct VerifyArgs {
     /// The directory of a partition, of a topic, or a whole data directory
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
 }
 
 /// What a partition turned out to be.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 struct Findings {
     partition: String,
-    segments: u64,
+    segments: usize,
     /// Readable records.
     records: u64,
     /// Bytes of the segment files.
@@ -49,6 +52,8 @@ struct Findings {
     corrupt: u64,
     /// Records of frames whose codec is not registered.
     unknown_codec: u64,
+    /// Frames that check out and hold offsets of another place; never served.
+    misplaced_frames: u64,
     torn_tail_bytes: u64,
     /// Why the partition could not be looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,25 +61,36 @@ struct Findings {
 }
 
 impl Findings {
-    fn note(&mut self, entry: &Entry<'_>) {
-        match *entry {
-            Entry::Record { .. } => self.records += 1,
-            Entry::Unreadable { why: Unreadable::Corrupt, .. } => self.corrupt += 1,
-            Entry::Unreadable { why: Unreadable::UnknownCodec, .. } => self.unknown_codec += 1,
-            Entry::Gap { from, to } => {
-                self.gaps += 1;
-                self.missing = self.missing.saturating_add(to.saturating_sub(from).saturating_add(1));
+    fn note(&mut self, found: &Inspected<'_>) {
+        let count = |offsets: &Range<Offset>| offsets.end.since(offsets.start);
+        match found {
+            Inspected::Segment { bytes, .. } => self.bytes = self.bytes.saturating_add(*bytes),
+            Inspected::Record { .. } => self.records += 1,
+            Inspected::Unreadable { offsets, reason: UnreadableReason::UnknownCodec(_) } => {
+                self.unknown_codec = self.unknown_codec.saturating_add(count(offsets));
             }
+            Inspected::Unreadable { offsets, .. } => {
+                self.corrupt = self.corrupt.saturating_add(count(offsets));
+            }
+            Inspected::Gap { offsets } => {
+                self.gaps += 1;
+                self.missing = self.missing.saturating_add(count(offsets));
+            }
+            Inspected::Misplaced { .. } => self.misplaced_frames += 1,
+            _ => {}
         }
     }
 
     fn is_damaged(&self) -> bool {
-        self.gaps > 0 || self.corrupt > 0
+        self.gaps > 0 || self.corrupt > 0 || self.misplaced_frames > 0
     }
 
     fn state(&self) -> String {
         match &self.error {
             Some(error) => format!("cannot look: {error}"),
+            None if self.misplaced_frames > 0 => {
+                format!("DAMAGED, {} misplaced frames", self.misplaced_frames)
+            }
             None if self.is_damaged() => "DAMAGED".to_owned(),
             None if self.unknown_codec > 0 => "ok, unknown codec".to_owned(),
             None if self.torn_tail_bytes > 0 => "ok, torn tail".to_owned(),
@@ -98,35 +114,36 @@ impl Findings {
 }
 
 /// Carries the command out.
-pub(super) fn run(args: &VerifyArgs, out: &mut Output) -> Result<Outcome, CliError> {
-    let codecs = registered(&args.dir)?;
+pub(super) fn run(args: &VerifyArgs, reader: &Reader, out: &mut Output) -> Result<Outcome, CliError> {
     let targets = target::find(&OsDisk, &args.dir)?;
-    let bar = progress(targets.iter().flat_map(|target| &target.segments).map(|(_, bytes)| bytes).sum());
-    let findings: Vec<Findings> = targets.iter().map(|target| check(target, &codecs, &bar)).collect();
+    let bar = progress(targets.iter().map(|target| target.bytes).sum());
+    let findings: Vec<Findings> = targets.iter().map(|target| check(target, reader, &bar)).collect();
     bar.finish_and_clear();
     report(&findings, out)?;
-    if let Some(failed) = findings.iter().find(|findings| findings.error.is_some()) {
-        out.flush()?;
-        let reason = failed.error.clone().unwrap_or_default();
-        return Err(CliError::CannotLook { dir: args.dir.join(&failed.partition), reason });
+    out.flush()?;
+    let failed = targets.iter().zip(&findings).find_map(|(target, findings)| {
+        let reason = findings.error.clone()?;
+        Some(CliError::CannotLook { dir: target.dir.clone(), reason })
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(Outcome::of(!findings.iter().any(Findings::is_damaged))),
     }
-    Ok(Outcome::of(!findings.iter().any(Findings::is_damaged)))
 }
 
-fn check(target: &Target, codecs: &CodecSet, bar: &ProgressBar) -> Findings {
-    let bytes = target.segments.iter().map(|(_, bytes)| bytes).sum();
-    let mut findings = Findings { partition: target.name.clone(), bytes, ..Findings::default() };
+fn check(target: &Target, reader: &Reader, bar: &ProgressBar) -> Findings {
+    let mut findings = Findings { partition: target.name.clone(), ..Findings::default() };
     bar.set_message(target.name.clone());
     let start = bar.position();
-    let mut segments = Segments { target, current: 0, passed: 0 };
-    let walked = walk(&target.dir, codecs, &mut |entry| {
-        findings.note(&entry);
-        if let Entry::Record { segment, .. } = entry {
-            bar.set_position(start.saturating_add(segments.bytes_before(segment)));
+    let walked = reader.walk(&target.dir, &mut |found| {
+        findings.note(&found);
+        if let Inspected::Frame { bytes } = found {
+            bar.inc(bytes);
         }
         Ok(())
     });
-    bar.set_position(start.saturating_add(bytes));
+    // What was no frame was passed too.
+    bar.set_position(start.saturating_add(target.bytes));
     match walked {
         Ok(summary) => {
             findings.segments = summary.segments;
@@ -136,26 +153,6 @@ fn check(target: &Target, codecs: &CodecSet, bar: &ProgressBar) -> Findings {
         Err(WalkError::Visit(error)) => findings.error = Some(error.to_string()),
     }
     findings
-}
-
-/// How far a walk through a partition's segments has come.
-struct Segments<'a> {
-    target: &'a Target,
-    current: usize,
-    passed: u64,
-}
-
-impl Segments<'_> {
-    /// Bytes of the segments before the one called `name`. Names come in order.
-    fn bytes_before(&mut self, name: &str) -> u64 {
-        while let Some((passed, bytes)) = self.target.segments.get(self.current)
-            && passed.as_str() < name
-        {
-            self.passed = self.passed.saturating_add(*bytes);
-            self.current += 1;
-        }
-        self.passed
-    }
 }
 
 fn report(findings: &[Findings], out: &mut Output) -> Result<(), CliError> {
@@ -190,31 +187,33 @@ fn progress(bytes: u64) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use narad_core::format::CodecNumber;
+
     use super::*;
 
-    #[test]
-    fn only_what_is_lost_is_damage() {
-        let unreadable = |why| Entry::Unreadable { offset: 1, why };
+    fn noted(found: &[Inspected<'_>]) -> Findings {
         let mut findings = Findings { torn_tail_bytes: 12, ..Findings::default() };
-        assert_eq!(findings.state(), "ok, torn tail");
-        findings.note(&unreadable(Unreadable::UnknownCodec));
-        assert_eq!(findings.state(), "ok, unknown codec");
-        assert!(!findings.is_damaged());
-        let mut corrupt = findings.clone();
-        corrupt.note(&unreadable(Unreadable::Corrupt));
-        assert!(corrupt.is_damaged());
-        findings.note(&Entry::Gap { from: 3, to: 5 });
-        assert!(findings.is_damaged());
-        assert_eq!((findings.gaps, findings.missing), (1, 3));
+        found.iter().for_each(|found| findings.note(found));
+        findings
+    }
+
+    fn unreadable(reason: UnreadableReason) -> Inspected<'static> {
+        Inspected::Unreadable { offsets: 3.into()..5.into(), reason }
     }
 
     #[test]
-    fn progress_follows_the_segments() {
-        let segments = vec![("1.log".to_owned(), 10), ("2.log".to_owned(), 20), ("3.log".to_owned(), 5)];
-        let target = Target { dir: PathBuf::new(), name: String::new(), segments };
-        let mut segments = Segments { target: &target, current: 0, passed: 0 };
-        let seen: Vec<u64> =
-            ["1.log", "1.log", "3.log", "9.log"].map(|name| segments.bytes_before(name)).to_vec();
-        assert_eq!(seen, [0, 0, 30, 35]);
+    fn only_what_is_lost_is_damage() {
+        assert_eq!(noted(&[]).state(), "ok, torn tail");
+        let unknown = UnreadableReason::UnknownCodec(CodecNumber::new(5).unwrap());
+        let findings = noted(&[unreadable(unknown)]);
+        assert_eq!((findings.unknown_codec, findings.is_damaged()), (2, false));
+        assert_eq!(findings.state(), "ok, unknown codec");
+        let findings = noted(&[unreadable(UnreadableReason::Corrupt)]);
+        assert_eq!((findings.corrupt, findings.is_damaged()), (2, true));
+        let findings = noted(&[Inspected::Gap { offsets: 3.into()..6.into() }]);
+        assert_eq!((findings.gaps, findings.missing, findings.is_damaged()), (1, 3, true));
+        assert!(noted(&[Inspected::Misplaced { segment: Path::new("s"), pos: 0 }]).is_damaged());
     }
 }
