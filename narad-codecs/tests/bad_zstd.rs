@@ -113,6 +113,15 @@ fn a_small_frame_that_unfolds_to_much_stops_at_the_stated_length() {
 }
 
 #[test]
+fn room_in_the_callers_buffer_is_no_licence_to_fill_it() {
+    let log = LogIdentity::named("orders");
+    let mut out = Vec::with_capacity(10_000);
+    let stored = by_hand(&[0, 0x50], &[7; 5_000]);
+    let decoded = Zstd::default().decode(&FrameContext::new(&log, Offset::ZERO, 1, 100), &stored, &mut out);
+    assert!(decoded.is_err() && out.is_empty());
+}
+
+#[test]
 fn another_length_than_stated_is_refused() {
     let unsized_frame = by_hand(&[0, 0], b"abc");
     assert!(matches!(decode(&unsized_frame, 4), Err(ZstdError::Length { actual: 3, stated: 4 })));
