@@ -1,1 +1,148 @@
-//! The use cases. Knows no HTTP.
+//! The use cases: topics, produce, consume, settle, replay. `http` and tests call them.
+//!
+//! Knows no HTTP. Every change of metadata goes through `MetaStore`, every file through the store.
+
+mod catalog;
+mod consume;
+mod counters;
+mod error;
+mod placement;
+mod plugins;
+mod produce;
+mod readiness;
+mod stats;
+mod topics;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use narad_core::{
+    plugin::Registry,
+    runtime::Runtime,
+    store::{Store, StoreOptions},
+};
+
+use self::{catalog::Catalog, plugins::Plugins, readiness::Startup};
+pub use self::{
+    consume::Replayed,
+    counters::{PartitionCounts, TopicCounts},
+    error::BrokerError,
+    plugins::default_plugins,
+    produce::{MAX_BATCH_MESSAGES, MAX_PAYLOAD_BYTES, Message},
+    readiness::Readiness,
+    stats::{Gauges, PartitionReport, PartitionStatus},
+    topics::{NewTopic, Page},
+};
+use crate::{
+    config::{Config, Storage, TopicDefaults},
+    ingress::{Ingress, IngressOptions, Partitions},
+    meta::RedbMetaStore,
+    queue::Queues,
+};
+
+/// The broker. Cheap to clone; [`close`](Self::close) before the last handle goes.
+#[derive(Clone)]
+pub struct Broker(Arc<Inner>);
+
+struct Inner {
+    runtime: Runtime,
+    store: Store,
+    catalog: Arc<Catalog>,
+    queues: Arc<Queues>,
+    ingress: Ingress,
+    defaults: TopicDefaults,
+    node_id: String,
+    startup: Startup,
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker").field("node_id", &self.0.node_id).finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// Opens the data directory and everything in it but the partitions; those open in the background, and
+    /// [`readiness`](Self::readiness) tells when they have.
+    ///
+    /// # Errors
+    /// The directory is in use or cannot be used, or a plugin of the configuration cannot be built.
+    pub async fn open(runtime: Runtime, registry: Registry, config: &Config) -> Result<Self, BrokerError> {
+        let (store, meta) = {
+            let (runtime, settings) = (runtime.clone(), config.storage.clone());
+            blocking(move || open_files(&runtime, &settings.data_dir, store_options(&settings))).await??
+        };
+        let queues = Arc::new(Queues::new(&runtime, store.clone()));
+        let plugins = Plugins::new(registry, config.storage.clone(), queues.notifier())?;
+        let catalog = Arc::new(Catalog::new(Arc::new(meta), store.clone(), plugins));
+        let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
+        let ingress =
+            Ingress::open(&runtime, store.ingress_dir(), partitions, IngressOptions::default()).await?;
+        let broker = Self(Arc::new(Inner {
+            runtime,
+            store,
+            catalog,
+            queues,
+            ingress,
+            defaults: config.topic.clone(),
+            node_id: config.node.id.clone(),
+            startup: Startup::default(),
+        }));
+        broker.open_partitions();
+        Ok(broker)
+    }
+
+    /// The name of this node.
+    pub fn node_id(&self) -> &str {
+        &self.0.node_id
+    }
+
+    /// Answers parked consumes with nothing, at once, and refuses new ones. Produce goes on.
+    pub fn stop_consumes(&self) {
+        self.0.queues.close();
+    }
+
+    /// Ends everything: consumes, then the produce WAL (its backlog is given until `deadline` to reach the
+    /// partitions; what is left is dispatched after the next start), then every log and position.
+    ///
+    /// # Errors
+    /// What could not be made exact on disk. Nothing acknowledged is lost by that.
+    pub async fn close(&self, deadline: Duration) -> Result<(), BrokerError> {
+        self.0.queues.close();
+        self.0.ingress.close(deadline).await;
+        let store = self.0.store.clone();
+        Ok(blocking(move || store.close()).await??)
+    }
+}
+
+fn store_options(settings: &Storage) -> StoreOptions {
+    let mut options = StoreOptions::default();
+    options.consumer_commit_interval = Duration::from_millis(settings.consumer_offset_commit_interval_ms);
+    options.idle_eviction = match settings.idle_log_eviction_ms {
+        0 => None,
+        ms => Some(Duration::from_millis(ms)),
+    };
+    options
+}
+
+fn open_files(
+    runtime: &Runtime,
+    data_dir: &Path,
+    options: StoreOptions,
+) -> Result<(Store, RedbMetaStore), BrokerError> {
+    let store = Store::open(runtime, data_dir, options)?;
+    store.start()?;
+    let meta = RedbMetaStore::open(&store.meta_dir())?;
+    Ok((store, meta))
+}
+
+/// Runs blocking work without blocking the executor, to its end even when the caller goes.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, BrokerError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| BrokerError::Stopped)
+}
+
+/// Runs `work` to its end even when the caller goes: a client that hangs up leaves no change half made.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, BrokerError>> + Send + 'static,
+) -> Result<T, BrokerError> {
+    tokio::spawn(work).await.map_err(|_| BrokerError::Stopped)?
+}

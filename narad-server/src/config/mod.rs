@@ -1,6 +1,21 @@
-//! One typed tree of settings.
+//! One typed tree of settings, read in layers and validated whole before anything opens.
+//!
+//! Later layers win: defaults, the file, the environment, the command line. Nothing here touches the data
+//! directory or the network.
+
+mod address;
+mod env;
+mod keys;
+mod layers;
+mod tree;
+mod validate;
 
 use std::path::PathBuf;
+
+pub use address::{Address, AddressError};
+pub use layers::{ConfigError, load};
+pub use tree::{Config, Http, Log, LogFormat, Node, Security, Storage, TopicDefaults};
+pub(crate) use validate::{MIN_PARTITIONS, MIN_RETENTION_MS};
 
 /// What the command line of `serve` says; it wins over every other layer.
 #[derive(Debug, Clone, Default)]

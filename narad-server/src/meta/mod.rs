@@ -1,1 +1,98 @@
-//! Metadata.
+//! Metadata: the topics and their versions, behind one trait.
+//!
+//! A replicated store will come behind the same trait, so nobody outside may assume that a write is local, instant,
+//! or seen by a read that began before it was answered. Knows nothing of logs, leases or HTTP.
+
+mod embedded;
+mod failure;
+mod record;
+mod topic;
+
+use std::{fmt::Debug, sync::Arc};
+
+use async_trait::async_trait;
+use narad_core::plugin::Incarnation;
+use tokio::sync::watch;
+
+pub use embedded::RedbMetaStore;
+pub use topic::{NameError, Topic, TopicChange, TopicName};
+
+/// Why the metastore did not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetaError {
+    /// A topic of that name exists, or one whose name differs in case alone.
+    #[error("topic {existing} exists already")]
+    Exists {
+        /// The topic that is there.
+        existing: Arc<str>,
+    },
+    /// There is no such topic, or it is another incarnation by now.
+    #[error("there is no topic {name}")]
+    NotFound {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The disk is full. Free space and retry; nothing was changed.
+    #[error("no space left for metadata: {source}")]
+    DiskFull {
+        /// What the store said.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// A record cannot be read by this version of the program. Use the one that wrote it.
+    #[error("the record of topic {name} cannot be read: {reason}")]
+    Unreadable {
+        /// The topic.
+        name: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The store failed. Whether a change that was asked for was made is unknown: look before repeating it.
+    #[error("the metastore failed: {source}")]
+    Failed {
+        /// What the store said.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Keeps the metadata.
+///
+/// # Contract
+/// 1. A change that was answered `Ok` survives a power loss.
+/// 2. Each change moves the version that `version` watches, after it can be read and before it is answered.
+/// 3. Names are unique without regard to ASCII case. Creating and deleting are atomic: a crash leaves a topic whole or gone.
+/// 4. Dropping a call's future does not undo the change, nor half of it.
+#[async_trait]
+pub trait MetaStore: Debug + Send + Sync + 'static {
+    /// The version of all metadata: it grows with each change and may grow without one.
+    fn version(&self) -> watch::Receiver<u64>;
+
+    /// Adds a topic and answers it with its version.
+    ///
+    /// # Errors
+    /// `Exists` also for a name that differs in ASCII case alone.
+    async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError>;
+
+    /// The topic of that name, letter for letter.
+    async fn topic(&self, name: &str) -> Result<Option<Topic>, MetaError>;
+
+    /// At most `limit` topics in name order, those behind `after` alone.
+    async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Vec<Topic>, MetaError>;
+
+    /// Changes what `change` names and answers the whole topic.
+    ///
+    /// # Errors
+    /// `NotFound` also when the name belongs to another incarnation.
+    async fn update_topic(
+        &self,
+        name: &str,
+        id: Incarnation,
+        change: TopicChange,
+    ) -> Result<Topic, MetaError>;
+
+    /// Removes the topic.
+    ///
+    /// # Errors
+    /// `NotFound` also when the name belongs to another incarnation.
+    async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError>;
+}

@@ -1,17 +1,81 @@
-//! A running server.
+//! A running server: open, listen, and end within the grace. What a request does is decided elsewhere.
 
-use crate::config::Overrides;
+mod accept;
+mod connection;
+mod limits;
+mod server;
+mod signals;
+mod timed_io;
 
-/// Why the server did not start or did not end well.
+use std::net::SocketAddr;
+
+pub use server::Server;
+
+use crate::{
+    broker::BrokerError,
+    config::{Address, ConfigError, Overrides, load},
+    telemetry,
+};
+
+/// Why the server did not start, or did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Security is not there yet, and the server never runs open.
-    #[error("security is not there yet, and narad never runs open: start with --dev (loopback only)")]
+    /// There are no users to authenticate yet, and the server never runs open.
+    #[error(
+        "there is no security to start with yet, and narad never runs open: start with --dev, which listens on \
+         loopback only"
+    )]
     NoSecurity,
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Two plugins claim one name.
+    #[error(transparent)]
+    Plugins(#[from] narad_core::plugin::RegistryError),
+    /// The data directory is in use or cannot be used.
+    #[error("cannot open the data directory: {0}")]
+    Open(#[source] BrokerError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address of the configuration.
+        addr: Address,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Under `--dev` the address leads elsewhere than to loopback.
+    #[error("{0} is not loopback, and --dev has no security")]
+    NotLoopback(SocketAddr),
+    /// The process's signals cannot be listened to.
+    #[error("cannot listen to signals: {0}")]
+    Signals(#[source] std::io::Error),
+    /// Something could not be closed. What was acknowledged is on disk all the same.
+    #[error("could not close everything: {0}")]
+    Close(#[source] BrokerError),
+    /// The grace ended before everything was closed. What was acknowledged is on disk all the same.
+    #[error("the shutdown took longer than http.shutdown_grace")]
+    Overdue,
 }
 
-/// Runs the server until SIGTERM or SIGINT.
+/// Runs the server until SIGTERM or SIGINT. After the bind it writes one line to standard error:
+/// `listening on http://HOST:PORT`.
+///
+/// # Errors
+/// It could not start, or not end well.
 pub async fn run(overrides: Overrides) -> Result<(), ServeError> {
-    todo!("{overrides:?}")
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let (config, strangers) = load(&overrides, environment)?;
+    telemetry::init(&config.log);
+    for name in strangers {
+        tracing::warn!(%name, "this environment variable is no setting of narad");
+    }
+    limits::raise_descriptors();
+    let mut signals = signals::Signals::new().map_err(ServeError::Signals)?;
+    let server = Server::start(config).await?;
+    eprintln!("listening on http://{}", server.addr());
+    let signal = signals.first().await;
+    tracing::info!(signal, "shutting down");
+    server.shutdown().await
 }

@@ -1,0 +1,191 @@
+//! The topics, ready for use: the metastore's record, the plugins built for it, and the counts of its life.
+//!
+//! A lookup costs a read of the metastore only after the metadata's version has moved. Knows nothing of leases or
+//! of the produce WAL, whose dispatcher finds its partitions here.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use narad_core::{
+    plugin::{Incarnation, PartitionId},
+    store::{Store, TopicSpec},
+};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use super::{
+    BrokerError,
+    counters::{TopicCounts, TopicLife},
+    plugins::Plugins,
+};
+use crate::{
+    ingress::{Lookup, Partitions},
+    meta::{MetaStore, Topic, TopicName},
+    queue::QueueTopic,
+};
+
+/// A topic, ready for use.
+#[derive(Debug)]
+pub(super) struct TopicEntry {
+    pub(super) topic: Topic,
+    pub(super) queue: QueueTopic,
+    pub(super) life: Arc<TopicLife>,
+}
+
+impl TopicEntry {
+    pub(super) fn spec(&self) -> &Arc<TopicSpec> {
+        &self.queue.spec
+    }
+}
+
+struct Cached {
+    entry: Arc<TopicEntry>,
+    /// The version of all metadata at which the entry was last known to be right.
+    checked: AtomicU64,
+}
+
+pub(super) struct Catalog {
+    meta: Arc<dyn MetaStore>,
+    version: watch::Receiver<u64>,
+    store: Store,
+    plugins: Plugins,
+    entries: RwLock<HashMap<Arc<str>, Cached>>,
+}
+
+impl Catalog {
+    pub(super) fn new(meta: Arc<dyn MetaStore>, store: Store, plugins: Plugins) -> Self {
+        Self { version: meta.version(), meta, store, plugins, entries: RwLock::default() }
+    }
+
+    pub(super) fn meta(&self) -> &Arc<dyn MetaStore> {
+        &self.meta
+    }
+
+    /// The topic called `name`.
+    ///
+    /// # Errors
+    /// `TopicName` when no topic can have that name, `NoTopic` when none has it.
+    pub(super) async fn topic(&self, name: &str) -> Result<Arc<TopicEntry>, BrokerError> {
+        if let Some(entry) = self.find(name).await? {
+            return Ok(entry);
+        }
+        // Only now: a name that came with older data is served, whatever it looks like.
+        match TopicName::new(name) {
+            Ok(_) => Err(BrokerError::NoTopic(name.to_owned())),
+            Err(_) => Err(BrokerError::TopicName(name.to_owned())),
+        }
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Arc<TopicEntry>>, BrokerError> {
+        // Before the read: a change that lands in between makes the next lookup read again.
+        let version = *self.version.borrow();
+        if let Some(cached) = self.entries.read().get(name) {
+            if cached.checked.load(Ordering::Acquire) == version {
+                return Ok(Some(Arc::clone(&cached.entry)));
+            }
+        }
+        match self.meta.topic(name).await? {
+            Some(topic) => self.adopt(topic, version).map(Some),
+            None => {
+                self.forget(name);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes `topic`, read at `version` or later, the one that lookups answer. A retention that changed reaches the
+    /// open logs before this returns.
+    pub(super) fn adopt(&self, topic: Topic, version: u64) -> Result<Arc<TopicEntry>, BrokerError> {
+        let mut entries = self.entries.write();
+        let before = entries.get(&topic.name).map(|cached| Arc::clone(&cached.entry));
+        let life = match &before {
+            // Somebody has read later than this reader did.
+            Some(entry) if entry.topic.version >= topic.version => {
+                if let Some(cached) =
+                    entries.get(&topic.name).filter(|_| entry.topic.version == topic.version)
+                {
+                    cached.checked.fetch_max(version, Ordering::AcqRel);
+                }
+                return Ok(Arc::clone(entry));
+            }
+            Some(entry) if entry.topic.id == topic.id => Arc::clone(&entry.life),
+            _ => Arc::default(),
+        };
+        let spec = Arc::new(self.plugins.spec(&topic)?);
+        if before
+            .is_some_and(|entry| entry.topic.id == topic.id && entry.topic.retention_ms != topic.retention_ms)
+        {
+            self.store.set_retention(&topic.name, Arc::clone(&spec.retention));
+        }
+        let queue = QueueTopic {
+            spec,
+            visibility: Duration::from_millis(topic.visibility_timeout_ms),
+            max_in_flight: topic.max_in_flight_per_partition,
+            max_acked_ahead: topic.max_acked_ahead_per_partition,
+        };
+        let entry = Arc::new(TopicEntry { topic, queue, life });
+        let cached = Cached { entry: Arc::clone(&entry), checked: AtomicU64::new(version) };
+        entries.insert(Arc::clone(&entry.topic.name), cached);
+        Ok(entry)
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.entries.write().remove(name);
+    }
+
+    /// The counts of every topic that was used since the start.
+    pub(super) fn counts(&self) -> Vec<TopicCounts> {
+        let mut counts: Vec<_> = self
+            .entries
+            .read()
+            .values()
+            .map(|cached| {
+                let life = &cached.entry.life;
+                TopicCounts {
+                    topic: Arc::clone(&cached.entry.topic.name),
+                    partitions: life.counts(),
+                    empty: life.empty.load(Ordering::Relaxed),
+                    extended: life.extended.load(Ordering::Relaxed),
+                    released: life.released.load(Ordering::Relaxed),
+                }
+            })
+            .collect();
+        counts.sort_by(|a, b| a.topic.cmp(&b.topic));
+        counts
+    }
+}
+
+#[async_trait]
+impl Partitions for Catalog {
+    async fn partition(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Lookup {
+        let entry = match self.find(topic).await {
+            Ok(Some(entry)) if entry.topic.id == id => entry,
+            // The cache may lag behind the metastore, and records are dropped on this answer: ask the store itself.
+            Ok(_) => match self.meta.topic(topic).await {
+                Ok(current) if current.as_ref().is_none_or(|topic| topic.id != id) => return Lookup::Gone,
+                Ok(_) => return Lookup::Unavailable(unavailable("the metadata are changing")),
+                Err(error) => return Lookup::Unavailable(unavailable(error)),
+            },
+            Err(error) => return Lookup::Unavailable(unavailable(error)),
+        };
+        match self.store.log_async(entry.spec(), partition).await {
+            Ok(log) => Lookup::Open(log),
+            Err(error) => Lookup::Unavailable(error),
+        }
+    }
+}
+
+/// The engine's form of a failure that is not the engine's.
+fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> narad_core::Error {
+    let source = Arc::new(io::Error::other(cause));
+    narad_core::Error::Io { op: "look up", path: PathBuf::from("metadata"), source }
+}

@@ -1,0 +1,89 @@
+//! Consume, settle and replay.
+
+use std::sync::atomic::Ordering;
+
+use narad_core::{
+    Error,
+    format::{Offset, Record},
+    plugin::PartitionId,
+};
+
+use super::{Broker, BrokerError, produce::check_partition};
+use crate::queue::{Consume, Delivery, Receipt, Settle};
+
+/// What a replay found at an offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replayed {
+    /// The record.
+    Record(Record),
+    /// Nothing was committed there yet.
+    PastTheEnd,
+}
+
+impl Broker {
+    /// Leases the next messages, waiting for the first one as long as `request` says; none when there was none.
+    /// Dropping the future gives everything back.
+    ///
+    /// # Errors
+    /// `Invalid` for a partition that the topic has not got.
+    pub async fn consume(&self, topic: &str, request: Consume) -> Result<Vec<Delivery>, BrokerError> {
+        let entry = self.0.catalog.topic(topic).await?;
+        if let Some(partition) = request.partition {
+            check_partition(partition, entry.topic.partitions)?;
+        }
+        let deliveries = self.0.queues.consume(&entry.queue, request).await?;
+        if deliveries.is_empty() {
+            entry.life.empty.fetch_add(1, Ordering::Relaxed);
+        }
+        for delivery in &deliveries {
+            let bytes = delivery.record.payload.len() as u64;
+            entry.life.count(delivery.partition, |counts| {
+                counts.consumed += 1;
+                counts.consumed_bytes += bytes;
+            });
+        }
+        Ok(deliveries)
+    }
+
+    /// Acknowledges, renews or gives back one lease.
+    ///
+    /// # Errors
+    /// `LeaseGone` when it expired, was settled, or is another topic's.
+    pub async fn settle(&self, topic: &str, receipt: Receipt, how: Settle) -> Result<(), BrokerError> {
+        let entry = self.0.catalog.topic(topic).await?;
+        if receipt.partition.0 >= entry.topic.partitions {
+            return Err(BrokerError::LeaseGone);
+        }
+        self.0.queues.settle(&entry.queue, receipt, how).await?;
+        match how {
+            Settle::Extend => drop(entry.life.extended.fetch_add(1, Ordering::Relaxed)),
+            Settle::Release => drop(entry.life.released.fetch_add(1, Ordering::Relaxed)),
+            Settle::Ack => {}
+        }
+        Ok(())
+    }
+
+    /// Reads one record, leasing nothing.
+    ///
+    /// # Errors
+    /// `Expired` when retention took it, `Unreadable` when it is damaged or of an unknown codec.
+    pub async fn replay(
+        &self,
+        topic: &str,
+        partition: PartitionId,
+        offset: Offset,
+    ) -> Result<Replayed, BrokerError> {
+        let entry = self.0.catalog.topic(topic).await?;
+        check_partition(partition, entry.topic.partitions)?;
+        let log = self.0.store.log_async(entry.spec(), partition).await?;
+        match log.read_async(offset).await {
+            Ok(record) => Ok(Replayed::Record(record)),
+            Err(Error::NotYet { .. }) => Ok(Replayed::PastTheEnd),
+            Err(Error::Expired { offset, oldest }) => Err(BrokerError::Expired { offset, oldest }),
+            Err(source @ (Error::Corrupt { .. } | Error::UnknownCodec { .. })) => {
+                Err(BrokerError::Unreadable { offset, source })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The plugins of the configuration, built for each topic.
+
+use std::{sync::Arc, time::Duration};
+
+use narad_core::{
+    plugin::{
+        BatchedSync, Codec, CodecSet, Incarnation, LogIdentity, PartitionId, PluginContext, PluginKind,
+        Registry, RegistryError, RetentionPolicy, WakeNotifier,
+    },
+    store::TopicSpec,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    config::Storage,
+    meta::{Topic, TopicName},
+};
+
+/// The size at which a segment is full (engine rule SG-01).
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// The policy whose argument is a topic's `retention_ms`.
+const AGE: &str = "age";
+
+/// The configuration of the sync policy `batched`.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct BatchedConfig {
+    /// How long a written record may stay unsynced, in milliseconds.
+    interval_ms: u64,
+    /// How many bytes may stay unsynced.
+    max_bytes: u64,
+}
+
+impl Default for BatchedConfig {
+    fn default() -> Self {
+        Self { interval_ms: 1000, max_bytes: 8 << 20 }
+    }
+}
+
+/// The plugins that a broker knows without being told: those of the crates beside this one, and `batched`.
+///
+/// # Errors
+/// Two plugins claim one name.
+pub fn default_plugins() -> Result<Registry, RegistryError> {
+    let mut registry = Registry::new();
+    narad_codecs::register(&mut registry)?;
+    narad_retention::register(&mut registry)?;
+    registry.sync("batched", |config: BatchedConfig, _| {
+        let interval = Duration::from_millis(config.interval_ms);
+        Ok(Arc::new(BatchedSync::new(interval, config.max_bytes)))
+    })?;
+    Ok(registry)
+}
+
+pub(super) struct Plugins {
+    registry: Registry,
+    settings: Storage,
+    wake: Arc<dyn WakeNotifier>,
+}
+
+impl Plugins {
+    /// Keeps `settings` once a topic could be built by them.
+    ///
+    /// # Errors
+    /// An unknown plugin, or a configuration that does not fit it.
+    pub(super) fn new(
+        registry: Registry,
+        settings: Storage,
+        wake: Arc<dyn WakeNotifier>,
+    ) -> Result<Self, RegistryError> {
+        let plugins = Self { registry, settings, wake };
+        if let Ok(name) = TopicName::new("probe") {
+            plugins.spec(&Topic::new(name, Incarnation::new(0), 1, 0))?;
+        }
+        Ok(plugins)
+    }
+
+    /// What the store is to know of `topic`.
+    pub(super) fn spec(&self, topic: &Topic) -> Result<TopicSpec, RegistryError> {
+        let log = LogIdentity::partition(Arc::clone(&topic.name), topic.id, PartitionId(0));
+        let context = PluginContext::new(log);
+        let codec = self.registry.build_codec(&self.settings.codec, &context)?;
+        Ok(TopicSpec {
+            name: Arc::clone(&topic.name),
+            incarnation: topic.id,
+            partitions: topic.partitions,
+            readable: self.readable(&codec, &context)?,
+            codec,
+            retention: self.retention(topic, &context)?,
+            sync: self.registry.build_sync(&self.settings.sync, &context)?,
+            wake: Arc::clone(&self.wake),
+            segment_bytes: SEGMENT_BYTES,
+        })
+    }
+
+    /// Every codec that needs no configuration, and the configured one.
+    fn readable(&self, codec: &Arc<dyn Codec>, context: &PluginContext) -> Result<CodecSet, RegistryError> {
+        let mut set = self.registry.readable_codecs(context)?;
+        if set.insert(Arc::clone(codec)).is_err() {
+            let what = format!("number {}", codec.number());
+            return Err(RegistryError::Duplicate { kind: PluginKind::Codec, what });
+        }
+        Ok(set)
+    }
+
+    fn retention(
+        &self,
+        topic: &Topic,
+        context: &PluginContext,
+    ) -> Result<Arc<dyn RetentionPolicy>, RegistryError> {
+        let mut keys = match &self.settings.retention {
+            Value::String(name) if name == AGE => Map::from_iter([("name".to_owned(), Value::from(AGE))]),
+            Value::Object(keys) if keys.get("name").and_then(Value::as_str) == Some(AGE) => keys.clone(),
+            other => return self.registry.build_retention(other, context),
+        };
+        keys.insert("retention_ms".to_owned(), Value::from(topic.retention_ms));
+        self.registry.build_retention(&Value::Object(keys), context)
+    }
+}

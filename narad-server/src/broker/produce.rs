@@ -1,0 +1,92 @@
+//! Produce: to a partition by key, by number or in turn, through the WAL.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use narad_core::plugin::PartitionId;
+
+use super::{Broker, BrokerError, catalog::TopicEntry, placement};
+use crate::ingress::Staged;
+
+/// The largest payload of a message, in bytes.
+pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// The most messages of one batch.
+pub const MAX_BATCH_MESSAGES: usize = 1000;
+
+/// A message to be produced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Picks the partition, unless that is given; empty when there is none.
+    pub key: Bytes,
+    /// The message, 1 byte to 1 MiB.
+    pub payload: Bytes,
+    /// The partition; wins over the key.
+    pub partition: Option<PartitionId>,
+}
+
+impl Broker {
+    /// Takes one message. `Ok` means that it is synced to disk and survives a power loss.
+    ///
+    /// # Errors
+    /// After any error nothing of the message is kept.
+    pub async fn produce(&self, topic: &str, message: Message) -> Result<(), BrokerError> {
+        let entry = self.0.catalog.topic(topic).await?;
+        let staged = stage(&entry, message)?;
+        self.take(&entry, vec![staged]).await
+    }
+
+    /// Takes 1 to 1000 messages, all or none, in order. `Ok` is how many, synced to disk.
+    ///
+    /// # Errors
+    /// `Message` names the first message that is refused; nothing of the batch is kept.
+    pub async fn produce_batch(&self, topic: &str, messages: Vec<Message>) -> Result<usize, BrokerError> {
+        let entry = self.0.catalog.topic(topic).await?;
+        if !(1..=MAX_BATCH_MESSAGES).contains(&messages.len()) {
+            let reason = format!("1 to {MAX_BATCH_MESSAGES}, not {}", messages.len());
+            return Err(BrokerError::invalid("messages", reason));
+        }
+        let staged = messages.into_iter().enumerate().map(|(index, message)| {
+            stage(&entry, message).map_err(|source| BrokerError::Message { index, source: Box::new(source) })
+        });
+        let staged = staged.collect::<Result<Vec<_>, _>>()?;
+        let count = staged.len();
+        self.take(&entry, staged).await?;
+        Ok(count)
+    }
+
+    async fn take(&self, entry: &TopicEntry, staged: Vec<Staged>) -> Result<(), BrokerError> {
+        let sizes: Vec<_> = staged.iter().map(|one| (one.partition, one.payload.len() as u64)).collect();
+        self.0.ingress.produce(staged).await?;
+        for (partition, bytes) in sizes {
+            entry.life.count(partition, |counts| {
+                counts.produced += 1;
+                counts.produced_bytes += bytes;
+            });
+        }
+        Ok(())
+    }
+}
+
+fn stage(entry: &TopicEntry, message: Message) -> Result<Staged, BrokerError> {
+    let Message { key, payload, partition } = message;
+    if payload.is_empty() {
+        return Err(BrokerError::invalid("payload", "a message has at least one byte"));
+    }
+    if payload.len() > MAX_PAYLOAD_BYTES {
+        return Err(BrokerError::MessageTooLarge { bytes: payload.len(), limit: MAX_PAYLOAD_BYTES });
+    }
+    let partitions = entry.topic.partitions;
+    let partition = match partition {
+        Some(partition) => check_partition(partition, partitions)?,
+        None if key.is_empty() => entry.life.next_partition(partitions),
+        None => placement::of_key(&key, partitions),
+    };
+    Ok(Staged { topic: Arc::clone(&entry.topic.name), id: entry.topic.id, partition, key, payload })
+}
+
+pub(super) fn check_partition(partition: PartitionId, partitions: u32) -> Result<PartitionId, BrokerError> {
+    if partition.0 < partitions {
+        return Ok(partition);
+    }
+    Err(BrokerError::invalid("partition", format!("{partition} is not there; the topic has {partitions}")))
+}

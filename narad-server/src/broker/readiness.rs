@@ -1,0 +1,127 @@
+//! Whether the broker is ready: startup opens every partition first (engine rule ST-03).
+
+use std::sync::Arc;
+
+use narad_core::store::OpenFailure;
+use parking_lot::Mutex;
+
+use super::{Broker, BrokerError};
+
+/// Topics read at a time while starting.
+const PAGE: usize = 1000;
+
+/// How far the broker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// Partitions are still being opened.
+    Starting {
+        /// What is being done, for people.
+        reason: String,
+    },
+    /// Requests are served.
+    Ready {
+        /// What does not work, each with its reason.
+        degraded: Vec<String>,
+    },
+}
+
+/// The state of the startup.
+#[derive(Debug, Default)]
+pub(super) struct Startup(Mutex<Progress>);
+
+#[derive(Debug, Default)]
+enum Progress {
+    #[default]
+    Opening,
+    /// The metastore could not be read; it is tried again.
+    Waiting(String),
+    Done(Vec<OpenFailure>),
+}
+
+impl Broker {
+    /// Opens every partition in the background.
+    pub(super) fn open_partitions(&self) {
+        let broker = self.clone();
+        tokio::spawn(async move {
+            let mut pause = std::time::Duration::from_millis(100);
+            let progress = loop {
+                match broker.open_all().await {
+                    Ok(failures) => break Progress::Done(failures),
+                    Err(BrokerError::Stopped) => return,
+                    Err(error) => {
+                        tracing::error!(%error, "the partitions could not be opened; trying again");
+                        *broker.0.startup.0.lock() = Progress::Waiting(error.to_string());
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(std::time::Duration::from_secs(10));
+            };
+            *broker.0.startup.0.lock() = progress;
+        });
+    }
+
+    async fn open_all(&self) -> Result<Vec<OpenFailure>, BrokerError> {
+        let catalog = &self.0.catalog;
+        let (mut specs, mut after): (Vec<_>, Option<Arc<str>>) = (Vec::new(), None);
+        loop {
+            let version = *catalog.meta().version().borrow();
+            let page = catalog.meta().topics(after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(Arc::clone(&last.name));
+            for topic in page {
+                specs.push(narad_core::store::TopicSpec::clone(catalog.adopt(topic, version)?.spec()));
+            }
+        }
+        let store = self.0.store.clone();
+        super::blocking(move || store.open_all(&specs, None)).await
+    }
+
+    /// Whether startup has finished, and what does not work.
+    pub async fn readiness(&self) -> Readiness {
+        let failures = match &*self.0.startup.0.lock() {
+            Progress::Opening => {
+                return Readiness::Starting { reason: "partitions are being opened".to_owned() };
+            }
+            Progress::Waiting(error) => return Readiness::Starting { reason: error.clone() },
+            Progress::Done(failures) => failures.clone(),
+        };
+        let mut degraded = self.still_failing(failures).await;
+        if let Some(error) = self.0.ingress.failure() {
+            degraded.push(format!("produce log: {error}"));
+        }
+        degraded.extend(self.poisoned().await);
+        Readiness::Ready { degraded }
+    }
+
+    /// Those of `failures` that concern a topic that is still there and a partition that has not opened since.
+    async fn still_failing(&self, failures: Vec<OpenFailure>) -> Vec<String> {
+        let mut still = Vec::new();
+        for failure in failures {
+            let Ok(entry) = self.0.catalog.topic(&failure.topic).await else { continue };
+            let (store, spec, partition) =
+                (self.0.store.clone(), Arc::clone(entry.spec()), failure.partition);
+            let stats =
+                self.0.runtime.run_blocking(&failure.topic, move || store.stats(&spec, partition)).await;
+            if !stats.is_ok_and(|stats| stats.open) {
+                still.push(format!("{}/{}: {}", failure.topic, failure.partition, failure.error));
+            }
+        }
+        still
+    }
+
+    /// The logs that take no writes. Looked for only once one was poisoned since the start, as looking costs.
+    async fn poisoned(&self) -> Vec<String> {
+        if self.0.runtime.metrics().error_count("storage", "fsync_poisoned") == 0 {
+            return Vec::new();
+        }
+        let mut poisoned = Vec::new();
+        for topic in self.0.catalog.counts() {
+            let Ok((_, reports)) = self.describe(&topic.topic, None).await else { continue };
+            poisoned.extend(reports.into_iter().filter_map(|report| {
+                let error = report.stats?.poisoned?;
+                Some(format!("{}/{}: {error}", topic.topic, report.partition))
+            }));
+        }
+        poisoned
+    }
+}

@@ -1,0 +1,95 @@
+//! What the broker tells of its partitions and of itself. Opens no log and keeps none open.
+
+use std::sync::Arc;
+
+use narad_core::{
+    plugin::PartitionId,
+    store::{PartitionStats, TopicSpec},
+};
+
+use super::{Broker, BrokerError, TopicCounts, produce::check_partition};
+use crate::meta::Topic;
+
+/// How a partition is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartitionStatus {
+    /// It serves.
+    Ok,
+    /// It serves reads; it takes writes again once it was reopened.
+    Poisoned,
+    /// It could not be looked at.
+    Unavailable,
+}
+
+/// What a partition holds.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PartitionReport {
+    /// Which one.
+    pub partition: PartitionId,
+    /// What it holds; absent when it could not be looked at.
+    pub stats: Option<PartitionStats>,
+    /// How it is.
+    pub status: PartitionStatus,
+}
+
+/// Numbers of the whole broker.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Gauges {
+    /// By topic, those that were used since the start.
+    pub topics: Vec<TopicCounts>,
+    /// Messages acknowledged and not yet in their partitions.
+    pub backlog: u64,
+    /// Whether the produce WAL takes nothing.
+    pub wal_failed: bool,
+    /// Failures by component and kind.
+    pub errors: Vec<((&'static str, &'static str), u64)>,
+}
+
+impl Broker {
+    /// The topic and what its partitions hold: all of them, or one.
+    ///
+    /// # Errors
+    /// `Invalid` for a partition that the topic has not got.
+    pub async fn describe(
+        &self,
+        name: &str,
+        only: Option<PartitionId>,
+    ) -> Result<(Topic, Vec<PartitionReport>), BrokerError> {
+        let entry = self.0.catalog.topic(name).await?;
+        let count = entry.topic.partitions;
+        let wanted = match only {
+            Some(partition) => vec![check_partition(partition, count)?],
+            None => (0..count).map(PartitionId).collect(),
+        };
+        let (store, spec) = (self.0.store.clone(), Arc::clone(entry.spec()));
+        let look = move || wanted.into_iter().map(|partition| report(&store, &spec, partition)).collect();
+        Ok((entry.topic.clone(), self.0.runtime.run_blocking(name, look).await))
+    }
+
+    /// Numbers for the metrics.
+    pub fn gauges(&self) -> Gauges {
+        Gauges {
+            topics: self.0.catalog.counts(),
+            backlog: self.0.ingress.backlog(),
+            wal_failed: self.0.ingress.failure().is_some(),
+            errors: self.0.runtime.metrics().errors(),
+        }
+    }
+}
+
+fn report(store: &narad_core::store::Store, spec: &TopicSpec, partition: PartitionId) -> PartitionReport {
+    match store.stats(spec, partition) {
+        Ok(stats) => {
+            let status =
+                if stats.poisoned.is_some() { PartitionStatus::Poisoned } else { PartitionStatus::Ok };
+            PartitionReport { partition, stats: Some(stats), status }
+        }
+        Err(error) => {
+            tracing::warn!(topic = %spec.name, %partition, %error, "the partition could not be looked at");
+            PartitionReport { partition, stats: None, status: PartitionStatus::Unavailable }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Topics: create, list, look at, change, delete.
+
+use std::sync::Arc;
+
+use narad_core::{plugin::Incarnation, store::check_topic_name};
+
+use super::{Broker, BrokerError, to_the_end};
+use crate::{
+    config::{MIN_PARTITIONS, MIN_RETENTION_MS, TopicDefaults},
+    meta::{Topic, TopicChange, TopicName},
+};
+
+/// No duration of a topic is longer: ten years in milliseconds.
+const MAX_MS: u64 = 10 * 365 * 24 * 3_600_000;
+/// No cap of a topic is higher.
+const MAX_CAP: u32 = 1_000_000;
+/// Topics on a page, at most.
+const MAX_PAGE: usize = 1000;
+
+/// A topic to be created. For partitions, visibility and the caps, absent and 0 mean the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name: 1 to 200 of `A-Z a-z 0-9 . _ -`, neither `.` nor `..`.
+    pub name: String,
+    /// At least 3.
+    pub partitions: Option<u32>,
+    /// In milliseconds: 0 keeps for ever, else at least an hour.
+    pub retention_ms: Option<u64>,
+    /// How long a lease lasts, in milliseconds.
+    pub visibility_timeout_ms: Option<u64>,
+    /// Leases out at once in one partition.
+    pub max_in_flight_per_partition: Option<u32>,
+    /// Messages acked out of order in one partition.
+    pub max_acked_ahead_per_partition: Option<u32>,
+}
+
+/// Some topics in name order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page {
+    /// The topics.
+    pub topics: Vec<Topic>,
+    /// Whether there are more behind them.
+    pub more: bool,
+}
+
+impl Broker {
+    /// Creates a topic; it takes produce and consume at once.
+    ///
+    /// The record in the metastore is what makes a topic: its directories appear when a partition is first opened,
+    /// so a crash leaves it whole or not there.
+    ///
+    /// # Errors
+    /// `TopicName`, `Invalid`, `TopicExists`.
+    pub async fn create_topic(&self, new: NewTopic) -> Result<Topic, BrokerError> {
+        let topic = self.checked(new)?;
+        let broker = self.clone();
+        to_the_end(async move {
+            let catalog = &broker.0.catalog;
+            let topic = catalog.meta().create_topic(topic).await?;
+            catalog.adopt(topic.clone(), topic.version)?;
+            tracing::info!(topic = %topic.name, id = %topic.id, partitions = topic.partitions, "topic created");
+            Ok(topic)
+        })
+        .await
+    }
+
+    fn checked(&self, new: NewTopic) -> Result<Topic, BrokerError> {
+        let defaults = &self.0.defaults;
+        let name = TopicName::new(&new.name).map_err(|_| BrokerError::TopicName(new.name.clone()))?;
+        check_topic_name(&new.name).map_err(|error| BrokerError::invalid("name", error.to_string()))?;
+        let partitions = non_zero(new.partitions).unwrap_or(defaults.default_partitions);
+        check_partitions(partitions, defaults)?;
+        let id = Incarnation::new(rand::random());
+        let mut topic = Topic::new(name, id, partitions, self.0.runtime.clock().unix_ms());
+        topic.retention_ms = check_retention(new.retention_ms.unwrap_or(defaults.default_retention_age_ms))?;
+        topic.visibility_timeout_ms =
+            new.visibility_timeout_ms.filter(|&ms| ms > 0).unwrap_or(defaults.default_visibility_timeout_ms);
+        if topic.visibility_timeout_ms > MAX_MS {
+            return Err(BrokerError::invalid("visibility_timeout_ms", format!("at most {MAX_MS}")));
+        }
+        topic.max_in_flight_per_partition =
+            self.in_flight_cap(new.max_in_flight_per_partition.unwrap_or(0))?;
+        topic.max_acked_ahead_per_partition =
+            self.ahead_cap(new.max_acked_ahead_per_partition.unwrap_or(0))?;
+        Ok(topic)
+    }
+
+    fn in_flight_cap(&self, cap: u32) -> Result<u32, BrokerError> {
+        check_cap("max_in_flight_per_partition", cap, self.0.defaults.default_max_in_flight_per_partition)
+    }
+
+    fn ahead_cap(&self, cap: u32) -> Result<u32, BrokerError> {
+        check_cap("max_acked_ahead_per_partition", cap, self.0.defaults.default_max_acked_ahead_per_partition)
+    }
+
+    /// The topic called `name`.
+    ///
+    /// # Errors
+    /// `TopicName`, `NoTopic`.
+    pub async fn topic(&self, name: &str) -> Result<Topic, BrokerError> {
+        Ok(self.0.catalog.topic(name).await?.topic.clone())
+    }
+
+    /// At most `limit` topics behind `after` (at most 1000) in name order.
+    pub async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Page, BrokerError> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let mut topics = self.0.catalog.meta().topics(after, limit + 1).await?;
+        let more = topics.len() > limit;
+        topics.truncate(limit);
+        Ok(Page { topics, more })
+    }
+
+    /// Changes a topic. Open logs and waiting consumers go by the new settings before this answers.
+    ///
+    /// # Errors
+    /// `Invalid` also when nothing is to change or partitions would become fewer.
+    pub async fn update_topic(&self, name: &str, mut change: TopicChange) -> Result<Topic, BrokerError> {
+        let before = self.topic(name).await?;
+        if change.is_empty() {
+            return Err(BrokerError::invalid("body", "nothing to change"));
+        }
+        change.retention_ms.map(check_retention).transpose()?;
+        change.max_in_flight_per_partition =
+            change.max_in_flight_per_partition.map(|cap| self.in_flight_cap(cap)).transpose()?;
+        change.max_acked_ahead_per_partition =
+            change.max_acked_ahead_per_partition.map(|cap| self.ahead_cap(cap)).transpose()?;
+        if let Some(partitions) = change.partitions {
+            check_partitions(partitions, &self.0.defaults)?;
+            if partitions < before.partitions {
+                let reason = format!("a topic keeps its partitions; {name} has {}", before.partitions);
+                return Err(BrokerError::invalid("partitions", reason));
+            }
+        }
+        let broker = self.clone();
+        to_the_end(async move {
+            let catalog = &broker.0.catalog;
+            let topic = catalog.meta().update_topic(&before.name, before.id, change).await?;
+            let entry = catalog.adopt(topic.clone(), topic.version)?;
+            broker.0.queues.configure(&entry.queue);
+            Ok(topic)
+        })
+        .await
+    }
+
+    /// Deletes a topic: from here on nobody finds it. Its leases and files go next; what a crash leaves of them is
+    /// never served again.
+    ///
+    /// # Errors
+    /// `NoTopic`; a failure of the metastore, after which the topic is whole.
+    pub async fn delete_topic(&self, name: &str) -> Result<(), BrokerError> {
+        let topic = self.topic(name).await?;
+        let broker = self.clone();
+        to_the_end(async move {
+            let Topic { name, id, .. } = topic;
+            broker.0.catalog.meta().delete_topic(&name, id).await?;
+            broker.0.catalog.forget(&name);
+            broker.0.queues.forget(&name, id);
+            let (store, group) = (broker.0.store.clone(), Arc::clone(&name));
+            let files = broker.0.runtime.run_blocking(&group, {
+                let name = Arc::clone(&name);
+                move || store.delete_topic(&name, id)
+            });
+            match files.await {
+                Ok(()) => tracing::info!(topic = %name, %id, "topic deleted"),
+                Err(error) => {
+                    broker.0.runtime.metrics().error("broker", "delete_files");
+                    tracing::error!(topic = %name, %id, %error, "the files of a deleted topic could not be removed");
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn non_zero(value: Option<u32>) -> Option<u32> {
+    value.filter(|&value| value > 0)
+}
+
+fn check_partitions(partitions: u32, defaults: &TopicDefaults) -> Result<(), BrokerError> {
+    if (MIN_PARTITIONS..=defaults.max_partitions).contains(&partitions) {
+        return Ok(());
+    }
+    let reason = format!("{MIN_PARTITIONS} to {}, not {partitions}", defaults.max_partitions);
+    Err(BrokerError::invalid("partitions", reason))
+}
+
+fn check_retention(ms: u64) -> Result<u64, BrokerError> {
+    if ms == 0 || (MIN_RETENTION_MS..=MAX_MS).contains(&ms) {
+        return Ok(ms);
+    }
+    Err(BrokerError::invalid("retention_ms", format!("0 (for ever), or {MIN_RETENTION_MS} to {MAX_MS}")))
+}
+
+/// A cap of 0 means the default.
+fn check_cap(name: &'static str, cap: u32, default: u32) -> Result<u32, BrokerError> {
+    match cap {
+        0 => Ok(default),
+        cap if cap <= MAX_CAP => Ok(cap),
+        _ => Err(BrokerError::invalid(name, format!("at most {MAX_CAP}"))),
+    }
+}

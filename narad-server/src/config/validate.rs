@@ -1,0 +1,88 @@
+//! The bounds of every setting, checked together before anything opens.
+
+use std::fmt::Display;
+
+use super::{Config, ConfigError, Http, Storage, TopicDefaults};
+
+/// The shortest retention that is not "for ever": an hour.
+pub(crate) const MIN_RETENTION_MS: u64 = 3_600_000;
+/// The fewest partitions of a topic.
+pub(crate) const MIN_PARTITIONS: u32 = 3;
+/// The most partitions that any configuration can allow.
+pub(crate) const MAX_PARTITIONS: u32 = 108;
+
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    http(&config.http, config.dev)?;
+    storage(&config.storage)?;
+    topic(&config.topic)?;
+    require(!config.node.id.trim().is_empty(), "node.id", || "must not be empty")?;
+    require(
+        config.log.level.parse::<tracing_subscriber::filter::Targets>().is_ok(),
+        "log.level",
+        || "is no level and no filter; try info, or info,narad_core=debug",
+    )
+}
+
+fn http(http: &Http, dev: bool) -> Result<(), ConfigError> {
+    require(!dev || http.addr.is_loopback(), "http.addr", || {
+        format!("{} can be reached from elsewhere, and --dev has no security: listen on 127.0.0.1", http.addr)
+    })?;
+    for (key, value) in [
+        ("http.read_header_timeout", http.read_header_timeout),
+        ("http.read_timeout", http.read_timeout),
+        ("http.idle_timeout", http.idle_timeout),
+    ] {
+        require(!value.0.is_zero(), key, || "must not be 0")?;
+    }
+    require(http.shutdown_grace >= http.max_consume_wait, "http.shutdown_grace", || {
+        format!("must be at least http.max_consume_wait, which is {}", http.max_consume_wait)
+    })?;
+    // Below this a browser's ordinary request does not fit, and hyper takes no less.
+    within("http.max_header_bytes", http.max_header_bytes, 8192, 16 << 20)?;
+    within("http.max_connections", http.max_connections, 1, 1 << 20)
+}
+
+fn storage(storage: &Storage) -> Result<(), ConfigError> {
+    require(
+        !storage.data_dir.as_os_str().is_empty(),
+        "storage.data_dir",
+        || "is not given, and without HOME there is no ~/.narad/data: give --data-dir",
+    )?;
+    if storage.idle_log_eviction_ms != 0 {
+        within("storage.idle_log_eviction_ms", storage.idle_log_eviction_ms, 60_000, u64::from(u32::MAX))?;
+    }
+    let interval = storage.consumer_offset_commit_interval_ms;
+    within("storage.consumer_offset_commit_interval_ms", interval, 10, 60_000)
+}
+
+fn topic(topic: &TopicDefaults) -> Result<(), ConfigError> {
+    within("topic.max_partitions", topic.max_partitions, MIN_PARTITIONS, MAX_PARTITIONS)?;
+    within("topic.default_partitions", topic.default_partitions, MIN_PARTITIONS, topic.max_partitions)?;
+    let retention = topic.default_retention_age_ms;
+    require(retention == 0 || retention >= MIN_RETENTION_MS, "topic.default_retention_age_ms", || {
+        format!("must be 0 (for ever) or at least {MIN_RETENTION_MS}")
+    })?;
+    require(
+        topic.default_visibility_timeout_ms > 0,
+        "topic.default_visibility_timeout_ms",
+        || "must not be 0",
+    )?;
+    let (in_flight, ahead) =
+        (topic.default_max_in_flight_per_partition, topic.default_max_acked_ahead_per_partition);
+    require(in_flight > 0, "topic.default_max_in_flight_per_partition", || "must not be 0")?;
+    require(ahead > 0, "topic.default_max_acked_ahead_per_partition", || "must not be 0")
+}
+
+fn require<R: ToString>(
+    holds: bool,
+    key: &'static str,
+    reason: impl FnOnce() -> R,
+) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError::Invalid { key, reason: reason().to_string() }) }
+}
+
+fn within<T: PartialOrd + Display>(key: &'static str, value: T, low: T, high: T) -> Result<(), ConfigError> {
+    require(value >= low && value <= high, key, || {
+        format!("is {value}, and must lie between {low} and {high}")
+    })
+}

@@ -1,0 +1,132 @@
+//! Produce up to a thousand messages, all or none.
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use narad_core::plugin::PartitionId;
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+
+use super::{
+    ApiError, App, Peer,
+    error::not_implemented,
+    params::{TopicPath, json_body},
+};
+use crate::broker::{MAX_BATCH_MESSAGES, Message};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchBody {
+    messages: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessageBody<'a> {
+    /// As it was written: a string keeps its quotes.
+    #[serde(borrow)]
+    payload: &'a RawValue,
+    payload_encoding: Option<String>,
+    key: Option<String>,
+    key_encoding: Option<String>,
+    partition: Option<u32>,
+}
+
+pub(super) async fn produce(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    TopicPath(topic): TopicPath,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    refuse_encoding(&headers)?;
+    let BatchBody { messages } = json_body(&body)?;
+    if messages.len() > MAX_BATCH_MESSAGES {
+        let message = format!("messages: 1 to {MAX_BATCH_MESSAGES}, not {}", messages.len());
+        return Err(ApiError::bad_request(message));
+    }
+    let messages = messages.iter().enumerate().map(|(index, raw)| {
+        message(raw.get()).map_err(|reason| ApiError::bad_request(format!("message {index}: {reason}")))
+    });
+    let messages = messages.collect::<Result<Vec<_>, _>>()?;
+    let _slot = app.0.produces.take(peer)?;
+    let accepted = app.broker().produce_batch(&topic, messages).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"accepted": accepted}))).into_response())
+}
+
+fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.get(header::CONTENT_ENCODING) {
+        None => Ok(()),
+        Some(encoding) if encoding == "identity" => Ok(()),
+        Some(encoding) if encoding == "zstd" || encoding == "gzip" => {
+            Err(not_implemented("compressed bodies"))
+        }
+        Some(_) => Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: zstd or gzip")),
+    }
+}
+
+fn message(raw: &str) -> Result<Message, String> {
+    let body: MessageBody<'_> = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+    let payload = if is_base64("payload_encoding", body.payload_encoding.as_deref())? {
+        let text: String = serde_json::from_str(body.payload.get())
+            .map_err(|_| "payload: base64 needs a string".to_owned())?;
+        decode("payload", &text)?
+    } else {
+        Bytes::copy_from_slice(body.payload.get().as_bytes())
+    };
+    let key = body.key.unwrap_or_default();
+    let key = if is_base64("key_encoding", body.key_encoding.as_deref())? {
+        decode("key", &key)?
+    } else {
+        Bytes::from(key)
+    };
+    Ok(Message { key, payload, partition: body.partition.map(PartitionId) })
+}
+
+fn is_base64(name: &str, encoding: Option<&str>) -> Result<bool, String> {
+    match encoding {
+        None | Some("") => Ok(false),
+        Some("base64") => Ok(true),
+        Some(other) => Err(format!("{name}: \"{other}\" is not base64")),
+    }
+}
+
+fn decode(name: &str, text: &str) -> Result<Bytes, String> {
+    STANDARD.decode(text).map(Bytes::from).map_err(|error| format!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_stored_as_they_were_written() {
+        let payload = |raw: &str| message(raw).map(|message| message.payload);
+        assert_eq!(payload(r#"{"payload":"a\u0041"}"#).unwrap(), r#""a\u0041""#);
+        assert_eq!(payload(r#"{"payload":null}"#).unwrap(), "null");
+        assert_eq!(payload(r#"{"payload":{ "a": 1.0 }}"#).unwrap(), r#"{ "a": 1.0 }"#);
+        assert_eq!(payload(r#"{"payload":"/w==","payload_encoding":"base64"}"#).unwrap(), &b"\xff"[..]);
+        let keyed = message(r#"{"payload":1,"key":"/w==","key_encoding":"base64","partition":2}"#).unwrap();
+        assert_eq!((&keyed.key[..], keyed.partition), (&b"\xff"[..], Some(PartitionId(2))));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_message_is_named() {
+        for (raw, name) in [
+            ("{}", "payload"),
+            (r#"{"payload":1,"paylod":2}"#, "paylod"),
+            (r#"{"payload":1,"payload_encoding":"hex"}"#, "payload_encoding"),
+            (r#"{"payload":1,"payload_encoding":"base64"}"#, "string"),
+            (r#"{"payload":"?","payload_encoding":"base64"}"#, "payload"),
+            (r#"{"payload":1,"partition":-1}"#, "-1"),
+        ] {
+            let error = message(raw).unwrap_err();
+            assert!(error.contains(name), "{raw}: {error}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A request's body: read whole before the handler runs, within the route's limit and a time.
+//!
+//! A body beyond its limit is read on and thrown away, within a bound, so that the client, which is still sending,
+//! gets to read the 413 and not a reset.
+
+use axum::{
+    body::Body,
+    extract::{MatchedPath, Request, State},
+    http::{StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+use super::{ACK, ApiError, App, PRODUCE_BATCH};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+/// Bytes beyond the limit that are read and thrown away.
+const DRAIN: usize = 32 * MIB;
+
+/// What the route takes, in bytes.
+fn limit(route: Option<&str>) -> usize {
+    match route {
+        Some(PRODUCE_BATCH) => 16 * MIB,
+        Some(ACK) => 64 * KIB,
+        _ => MIB,
+    }
+}
+
+/// Replaces the body by its bytes.
+pub(super) async fn collect(State(app): State<App>, request: Request, next: Next) -> Response {
+    let limit = limit(request.extensions().get::<MatchedPath>().map(MatchedPath::as_str));
+    let (parts, body) = request.into_parts();
+    let announced = parts
+        .headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let asks_first = parts.headers.contains_key(header::EXPECT);
+    if asks_first && announced.is_some_and(|length| length > limit) {
+        // The client waits for leave to send: it is told no, and there is nothing to drain.
+        return too_large(limit).into_response();
+    }
+    let reading = read(body, limit, announced.unwrap_or(0));
+    let body = match tokio::time::timeout(app.0.settings.read_timeout.0, reading).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => return error.into_response(),
+        Err(_) => {
+            let message = "the body did not arrive in time";
+            return ApiError::new(StatusCode::REQUEST_TIMEOUT, message).closing().into_response();
+        }
+    };
+    next.run(Request::from_parts(parts, Body::from(body))).await
+}
+
+async fn read(mut body: Body, limit: usize, announced: usize) -> Result<Bytes, ApiError> {
+    let (mut kept, mut seen) = (BytesMut::with_capacity(announced.min(limit)), 0usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body ended early").closing())?;
+        let Ok(data) = frame.into_data() else { continue };
+        seen = seen.saturating_add(data.len());
+        if seen <= limit {
+            kept.extend_from_slice(&data);
+        } else if seen > limit + DRAIN {
+            break;
+        }
+    }
+    if seen > limit { Err(too_large(limit)) } else { Ok(kept.freeze()) }
+}
+
+fn too_large(limit: usize) -> ApiError {
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {limit} bytes")).closing()
+}

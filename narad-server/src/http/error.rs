@@ -1,0 +1,101 @@
+//! Errors as responses. The one place where a failure gets its status.
+
+use axum::{
+    Json,
+    http::{HeaderValue, Method, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+use crate::broker::BrokerError;
+
+/// A failure, as the client sees it: `{"error": "<what and which>"}`.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+    /// Seconds, as `Retry-After`.
+    pub(super) retry_after: Option<u32>,
+    /// Whether the connection is of no use any more.
+    pub(super) close: bool,
+}
+
+impl ApiError {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), retry_after: None, close: false }
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(super) fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    pub(super) fn closing(self) -> Self {
+        Self { close: true, ..self }
+    }
+}
+
+impl From<BrokerError> for ApiError {
+    fn from(error: BrokerError) -> Self {
+        let (status, retry_after) = status_of(&error);
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(%error, "a request failed");
+        }
+        Self { status, message: error.to_string(), retry_after, close: false }
+    }
+}
+
+fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
+    match error {
+        BrokerError::NoTopic(_) => (StatusCode::NOT_FOUND, None),
+        BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
+        BrokerError::TopicExists { .. } => (StatusCode::CONFLICT, None),
+        BrokerError::MessageTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, None),
+        BrokerError::Message { source, .. } => status_of(source),
+        BrokerError::LeaseGone | BrokerError::Expired { .. } | BrokerError::Unreadable { .. } => {
+            (StatusCode::GONE, None)
+        }
+        BrokerError::Overloaded | BrokerError::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, Some(1)),
+        BrokerError::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
+        BrokerError::Ingress(_)
+        | BrokerError::Storage(_)
+        | BrokerError::Meta(_)
+        | BrokerError::Plugin(_)
+        | BrokerError::Stopped => (StatusCode::INTERNAL_SERVER_ERROR, None),
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(json!({"error": self.message}))).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.close {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// 404 for a path that is no route.
+pub(super) async fn not_found(uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, format!("there is no {}", uri.path()))
+}
+
+/// 405 for a route that does not take the method.
+pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}", uri.path()))
+}
+
+/// 501 for what a later version brings.
+pub(super) fn missing(what: &'static str) -> std::future::Ready<ApiError> {
+    std::future::ready(not_implemented(what))
+}
+
+pub(super) fn not_implemented(what: &str) -> ApiError {
+    ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("this version of narad has no {what} yet"))
+}

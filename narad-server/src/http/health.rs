@@ -1,0 +1,76 @@
+//! `/healthz`, `/readyz`, `/metrics`, and the members of the cluster: this node.
+
+use std::sync::atomic::Ordering;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+use super::{ApiError, App};
+use crate::{
+    broker::Readiness,
+    telemetry::{exposition::Exposition, names},
+};
+
+/// 200 until the shutdown begins.
+pub(super) async fn alive(State(app): State<App>) -> Result<Response, ApiError> {
+    if app.0.shutting_down.load(Ordering::Acquire) {
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"));
+    }
+    Ok(Json(json!({"status": "ok"})).into_response())
+}
+
+/// 200 once every partition was opened or found to be damaged.
+pub(super) async fn ready(State(app): State<App>) -> Result<Response, ApiError> {
+    match app.broker().readiness().await {
+        Readiness::Starting { reason } => {
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")).retry_after(1))
+        }
+        Readiness::Ready { degraded } if degraded.is_empty() => {
+            Ok(Json(json!({"status": "ready"})).into_response())
+        }
+        Readiness::Ready { degraded } => {
+            Ok(Json(json!({"status": "ready", "degraded": degraded})).into_response())
+        }
+    }
+}
+
+/// The one node.
+pub(super) async fn members(State(app): State<App>) -> Response {
+    Json(json!({"members": [{"id": app.broker().node_id(), "status": "alive"}]})).into_response()
+}
+
+/// Prometheus text.
+pub(super) async fn metrics(State(app): State<App>) -> Response {
+    let (gauges, mut out) = (app.broker().gauges(), Exposition::default());
+    for topic in &gauges.topics {
+        let name = &*topic.topic;
+        for (partition, counts) in &topic.partitions {
+            let partition = partition.to_string();
+            let labels = [("topic", name), ("partition", partition.as_str())];
+            out.counter(names::MESSAGES_PRODUCED, &labels, counts.produced);
+            out.counter(names::BYTES_PRODUCED, &labels, counts.produced_bytes);
+            out.counter(names::MESSAGES_CONSUMED, &labels, counts.consumed);
+            out.counter(names::BYTES_CONSUMED, &labels, counts.consumed_bytes);
+        }
+        out.counter(names::CONSUME_EMPTY, &[("topic", name)], topic.empty);
+        out.counter(names::ACK_EXTENDED, &[("topic", name)], topic.extended);
+        out.counter(names::NACK, &[("topic", name)], topic.released);
+    }
+    for ((route, method, status), count) in app.0.requests.answered() {
+        let status = status.to_string();
+        let labels = [("route", route.as_str()), ("method", method), ("status", status.as_str())];
+        out.counter(names::HTTP_REQUESTS, &labels, count);
+    }
+    out.gauge(names::HTTP_IN_FLIGHT, &[], app.0.requests.in_flight());
+    out.gauge(names::DISPATCH_BACKLOG, &[], gauges.backlog);
+    out.gauge(names::WAL_FAILED, &[], u64::from(gauges.wal_failed));
+    for ((component, kind), count) in gauges.errors {
+        out.counter(names::ERRORS, &[("component", component), ("kind", kind)], count);
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out.finish()).into_response()
+}

@@ -1,0 +1,218 @@
+//! `/v1/topics`: create, list, look at, change, delete.
+
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    ApiError, App,
+    error::not_implemented,
+    params::{Query, TopicPath, json_body},
+};
+use crate::{
+    broker::{NewTopic, PartitionReport, PartitionStatus},
+    meta::{Topic, TopicChange},
+};
+
+const DEFAULT_PAGE: u64 = 100;
+
+/// A topic, as clients see it.
+#[derive(Serialize)]
+struct TopicObject<'a> {
+    name: &'a str,
+    id: String,
+    partitions: u32,
+    retention_ms: u64,
+    visibility_timeout_ms: u64,
+    max_in_flight_per_partition: u32,
+    max_acked_ahead_per_partition: u32,
+    /// Unix seconds.
+    created_at: i64,
+    role: &'static str,
+}
+
+impl<'a> TopicObject<'a> {
+    fn new(topic: &'a Topic) -> Self {
+        Self {
+            name: &topic.name,
+            id: topic.id.to_string(),
+            partitions: topic.partitions,
+            retention_ms: topic.retention_ms,
+            visibility_timeout_ms: topic.visibility_timeout_ms,
+            max_in_flight_per_partition: topic.max_in_flight_per_partition,
+            max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
+            created_at: topic.created_at_ms.div_euclid(1000),
+            role: "standalone",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateBody {
+    name: String,
+    partitions: Option<u32>,
+    retention_ms: Option<u64>,
+    visibility_timeout_ms: Option<u64>,
+    max_in_flight_per_partition: Option<u32>,
+    max_acked_ahead_per_partition: Option<u32>,
+    schema: Option<Value>,
+    parent: Option<String>,
+    fanout_delay_ms: Option<u64>,
+}
+
+pub(super) async fn create(State(app): State<App>, body: Bytes) -> Result<Response, ApiError> {
+    let body: CreateBody = json_body(&body)?;
+    refuse_schema(body.schema.as_ref())?;
+    if body.parent.is_some_and(|parent| !parent.is_empty()) || body.fanout_delay_ms.is_some_and(|ms| ms > 0) {
+        return Err(not_implemented("children and fan-out"));
+    }
+    let new = NewTopic {
+        name: body.name,
+        partitions: body.partitions,
+        retention_ms: body.retention_ms,
+        visibility_timeout_ms: body.visibility_timeout_ms,
+        max_in_flight_per_partition: body.max_in_flight_per_partition,
+        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+    };
+    let topic = app.broker().create_topic(new).await?;
+    Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())
+}
+
+fn refuse_schema(schema: Option<&Value>) -> Result<(), ApiError> {
+    schema.map_or(Ok(()), |_| Err(not_implemented("schemas")))
+}
+
+pub(super) async fn list(State(app): State<App>, query: Query) -> Result<Response, ApiError> {
+    // Beyond the broker's largest page the page is that one: the token leads on.
+    let limit = match query.number("limit", u64::from(u32::MAX))? {
+        None | Some(0) => DEFAULT_PAGE,
+        Some(limit) => limit,
+    };
+    let after = query.text("page_token")?.filter(|token| !token.is_empty()).map(decode_token).transpose()?;
+    let page = app.broker().topics(after.as_deref(), usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    let next = page.topics.last().filter(|_| page.more).map(|topic| URL_SAFE_NO_PAD.encode(&*topic.name));
+    let topics: Vec<_> = page.topics.iter().map(TopicObject::new).collect();
+    Ok(Json(json!({"topics": topics, "next_page_token": next.unwrap_or_default()})).into_response())
+}
+
+/// A page token is the last name of the page before; that need not exist any more.
+fn decode_token(token: &str) -> Result<String, ApiError> {
+    let name = URL_SAFE_NO_PAD.decode(token).ok().and_then(|name| String::from_utf8(name).ok());
+    name.ok_or_else(|| ApiError::bad_request("page_token: not one that this server gave"))
+}
+
+/// A partition, as clients see it.
+#[derive(Serialize)]
+struct PartitionObject<'a> {
+    index: u32,
+    segments: usize,
+    oldest_offset: u64,
+    next_offset: u64,
+    high_watermark: u64,
+    size_bytes: u64,
+    /// Unix seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_segment_at: Option<i64>,
+    owner_node: &'a str,
+    status: &'static str,
+}
+
+impl<'a> PartitionObject<'a> {
+    fn new(report: &PartitionReport, owner_node: &'a str) -> Self {
+        let stats = report.stats.clone().unwrap_or_default();
+        let oldest = stats.oldest.get();
+        // What a closed partition's files do not state is not guessed at beyond what they do.
+        let high_watermark = stats.high_watermark.or(stats.next).map_or(oldest, |offset| offset.get());
+        Self {
+            index: report.partition.0,
+            segments: stats.segments,
+            oldest_offset: oldest,
+            next_offset: stats.next.map_or(high_watermark, |offset| offset.get()),
+            high_watermark,
+            size_bytes: stats.bytes,
+            oldest_segment_at: stats.oldest_segment_ms.map(|ms| ms.div_euclid(1000)),
+            owner_node,
+            status: match report.status {
+                PartitionStatus::Ok => "ok",
+                PartitionStatus::Poisoned => "poisoned",
+                PartitionStatus::Unavailable => "unavailable",
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DescribedTopic<'a> {
+    #[serde(flatten)]
+    topic: TopicObject<'a>,
+    schema_version: u32,
+    schema: Option<Value>,
+    partition_stats: Vec<PartitionObject<'a>>,
+}
+
+pub(super) async fn describe(
+    State(app): State<App>,
+    TopicPath(topic): TopicPath,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let (topic, reports) = app.broker().describe(&topic, query.partition()?).await?;
+    let node = app.broker().node_id();
+    let described = DescribedTopic {
+        topic: TopicObject::new(&topic),
+        schema_version: 0,
+        schema: None,
+        partition_stats: reports.iter().map(|report| PartitionObject::new(report, node)).collect(),
+    };
+    Ok(Json(described).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateBody {
+    retention_ms: Option<u64>,
+    max_in_flight_per_partition: Option<u32>,
+    max_acked_ahead_per_partition: Option<u32>,
+    partitions: Option<u32>,
+    schema: Option<Value>,
+    schema_base_version: Option<u64>,
+    visibility_timeout_ms: Option<Value>,
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    TopicPath(topic): TopicPath,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let body: UpdateBody = json_body(&body)?;
+    refuse_schema(body.schema.as_ref())?;
+    if body.schema_base_version.is_some() {
+        return Err(not_implemented("schemas"));
+    }
+    if body.visibility_timeout_ms.is_some() {
+        return Err(ApiError::bad_request("visibility_timeout_ms: fixed when the topic is created"));
+    }
+    let change = TopicChange {
+        retention_ms: body.retention_ms,
+        max_in_flight_per_partition: body.max_in_flight_per_partition,
+        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        partitions: body.partitions,
+    };
+    let topic = app.broker().update_topic(&topic, change).await?;
+    Ok(Json(TopicObject::new(&topic)).into_response())
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    TopicPath(topic): TopicPath,
+) -> Result<StatusCode, ApiError> {
+    app.broker().delete_topic(&topic).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

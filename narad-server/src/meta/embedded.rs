@@ -1,0 +1,270 @@
+//! The metastore of a single node: a redb file in the data directory.
+//!
+//! Every transaction runs on tokio's blocking threads; each write is synced before it is answered.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use narad_core::plugin::Incarnation;
+use parking_lot::{Mutex, RwLock};
+use redb::{
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableError,
+    WriteTransaction,
+};
+use tokio::sync::watch;
+
+use super::{MetaError, MetaStore, Topic, TopicChange, failure::Failure, record};
+
+/// Topic records by name.
+const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");
+/// Names by their lower-case form, so that no two differ in case alone.
+const FOLDED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_folded");
+/// Numbers of the store itself: `version`.
+const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+
+/// The embedded metastore. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RedbMetaStore(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    /// `None` after a failure: redb refuses everything once a file operation of its own has failed, also after the
+    /// cause is gone, so the next call opens the file anew.
+    database: RwLock<Option<Database>>,
+    /// Writers wait here and not inside redb, so that the version moves in the order of the commits.
+    writer: Mutex<()>,
+    version: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedbMetaStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl RedbMetaStore {
+    /// Opens `meta.redb` in `dir`, creating both. The caller holds the data directory's lock. Blocks.
+    ///
+    /// # Errors
+    /// The directory or the file cannot be used; nothing was changed.
+    pub fn open(dir: &Path) -> Result<Self, MetaError> {
+        std::fs::create_dir_all(dir).map_err(Failure::from)?;
+        let path = dir.join("meta.redb");
+        let database = open_database(&path)?;
+        let version = read(&database, stored_version)?;
+        let (version, _) = watch::channel(version);
+        Ok(Self(Arc::new(Inner {
+            path,
+            database: RwLock::new(Some(database)),
+            writer: Mutex::new(()),
+            version,
+        })))
+    }
+
+    /// Runs `work` in a transaction that only reads.
+    async fn reading<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ReadTransaction) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, MetaError> {
+        self.on_database(|_, database| read(database, work)).await
+    }
+
+    /// Runs `work` in a transaction of its own, syncs it, and moves the version. `work` gets the new version.
+    async fn writing<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&WriteTransaction, u64) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, MetaError> {
+        self.on_database(|inner, database| {
+            let _one_at_a_time = inner.writer.lock();
+            let transaction = database.begin_write()?;
+            let version = {
+                let mut numbers = transaction.open_table(NUMBERS)?;
+                let version = numbers.get("version")?.map_or(0, |stored| stored.value()).saturating_add(1);
+                numbers.insert("version", version)?;
+                version
+            };
+            let answer = work(&transaction, version)?;
+            transaction.commit()?;
+            inner.version.send_replace(version);
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn on_database<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner, &Database) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, MetaError> {
+        let inner = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || {
+            inner.reopen_if_failed()?;
+            let outcome = match inner.database.read().as_ref() {
+                Some(database) => work(&inner, database),
+                None => Err(StorageError::PreviousIo.into()),
+            };
+            if let Err(Failure::Store(_)) = &outcome {
+                // Whoever still reads finishes first; then the file is closed, and opened again by the next call.
+                *inner.database.write() = None;
+            }
+            outcome.map_err(MetaError::from)
+        });
+        match done.await {
+            Ok(outcome) => outcome,
+            Err(stopped) => Err(MetaError::Failed { source: Arc::new(stopped) }),
+        }
+    }
+}
+
+impl Inner {
+    fn reopen_if_failed(&self) -> Result<(), MetaError> {
+        if self.database.read().is_some() {
+            return Ok(());
+        }
+        let mut slot = self.database.write();
+        if slot.is_none() {
+            *slot = Some(open_database(&self.path)?);
+            tracing::info!(path = %self.path.display(), "opened the metastore again after a failure");
+        }
+        Ok(())
+    }
+}
+
+/// Opens the file, with all its tables; a new one is in its directory for good when this returns.
+fn open_database(path: &Path) -> Result<Database, MetaError> {
+    let is_new = !path.exists();
+    let database = Database::create(path).map_err(Failure::from)?;
+    if is_new {
+        let tables = || -> Result<(), Failure> {
+            let transaction = database.begin_write()?;
+            transaction.open_table(TOPICS)?;
+            transaction.open_table(FOLDED)?;
+            transaction.open_table(NUMBERS)?;
+            transaction.commit()?;
+            Ok(())
+        };
+        tables()?;
+        for dir in path.ancestors().skip(1).take(2).filter(|dir| !dir.as_os_str().is_empty()) {
+            std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Failure::from)?;
+        }
+    }
+    Ok(database)
+}
+
+fn read<T>(
+    database: &Database,
+    work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    work(&database.begin_read()?)
+}
+
+fn stored_version(transaction: &ReadTransaction) -> Result<u64, Failure> {
+    match transaction.open_table(NUMBERS) {
+        Ok(numbers) => Ok(numbers.get("version")?.map_or(0, |stored| stored.value())),
+        // A crash between the file's creation and its first commit leaves it without tables.
+        Err(TableError::TableDoesNotExist(_)) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The topic `name` in `topics`, when its incarnation is `id`.
+fn expect_topic(
+    topics: &impl ReadableTable<&'static str, &'static [u8]>,
+    name: &str,
+    id: Incarnation,
+) -> Result<Topic, Failure> {
+    let stored = topics.get(name)?.map(|bytes| record::decode(name, bytes.value())).transpose()?;
+    stored
+        .filter(|topic| topic.id == id)
+        .ok_or_else(|| Failure::Refused(MetaError::NotFound { name: name.to_owned() }))
+}
+
+#[async_trait]
+impl MetaStore for RedbMetaStore {
+    fn version(&self) -> watch::Receiver<u64> {
+        self.0.version.subscribe()
+    }
+
+    async fn create_topic(&self, mut topic: Topic) -> Result<Topic, MetaError> {
+        self.writing(move |transaction, version| {
+            let folded_name = topic.name.to_ascii_lowercase();
+            let mut folded = transaction.open_table(FOLDED)?;
+            if let Some(existing) = folded.get(folded_name.as_str())? {
+                return Err(Failure::Refused(MetaError::Exists { existing: existing.value().into() }));
+            }
+            folded.insert(folded_name.as_str(), &*topic.name)?;
+            topic.version = version;
+            transaction.open_table(TOPICS)?.insert(&*topic.name, record::encode(&topic)?.as_slice())?;
+            Ok(topic)
+        })
+        .await
+    }
+
+    async fn topic(&self, name: &str) -> Result<Option<Topic>, MetaError> {
+        let name = name.to_owned();
+        self.reading(move |transaction| {
+            let Some(topics) = table_if_there(transaction.open_table(TOPICS))? else { return Ok(None) };
+            let stored = topics.get(name.as_str())?;
+            Ok(stored.map(|bytes| record::decode(&name, bytes.value())).transpose()?)
+        })
+        .await
+    }
+
+    async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Vec<Topic>, MetaError> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let after = after.map(str::to_owned);
+        self.reading(move |transaction| {
+            let Some(topics) = table_if_there(transaction.open_table(TOPICS))? else { return Ok(Vec::new()) };
+            let start = after.as_deref().map_or(Unbounded, Excluded);
+            topics
+                .range::<&str>((start, Unbounded))?
+                .take(limit)
+                .map(|entry| {
+                    let (name, bytes) = entry?;
+                    Ok(record::decode(name.value(), bytes.value())?)
+                })
+                .collect()
+        })
+        .await
+    }
+
+    async fn update_topic(
+        &self,
+        name: &str,
+        id: Incarnation,
+        change: TopicChange,
+    ) -> Result<Topic, MetaError> {
+        let name = name.to_owned();
+        self.writing(move |transaction, version| {
+            let mut topics = transaction.open_table(TOPICS)?;
+            let mut topic = expect_topic(&topics, &name, id)?;
+            change.apply(&mut topic);
+            topic.version = version;
+            topics.insert(name.as_str(), record::encode(&topic)?.as_slice())?;
+            Ok(topic)
+        })
+        .await
+    }
+
+    async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError> {
+        let name = name.to_owned();
+        self.writing(move |transaction, _| {
+            let mut topics = transaction.open_table(TOPICS)?;
+            expect_topic(&topics, &name, id)?;
+            topics.remove(name.as_str())?;
+            transaction.open_table(FOLDED)?.remove(name.to_ascii_lowercase().as_str())?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn table_if_there<T>(opened: Result<T, TableError>) -> Result<Option<T>, Failure> {
+    match opened {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,86 @@
+//! How a topic is stored: JSON with the number of its layout, so that a later layout can read an earlier one.
+
+use narad_core::plugin::Incarnation;
+use serde::{Deserialize, Serialize};
+
+use super::{MetaError, Topic};
+
+/// The layout that this program writes, and the newest that it reads.
+const LAYOUT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    layout: u32,
+    id: String,
+    partitions: u32,
+    retention_ms: u64,
+    visibility_timeout_ms: u64,
+    max_in_flight_per_partition: u32,
+    max_acked_ahead_per_partition: u32,
+    created_at_ms: i64,
+    version: u64,
+}
+
+#[derive(Deserialize)]
+struct Layout {
+    layout: u32,
+}
+
+/// The stored form of `topic`; its name is the key.
+pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
+    let stored = Stored {
+        layout: LAYOUT,
+        id: topic.id.to_string(),
+        partitions: topic.partitions,
+        retention_ms: topic.retention_ms,
+        visibility_timeout_ms: topic.visibility_timeout_ms,
+        max_in_flight_per_partition: topic.max_in_flight_per_partition,
+        max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
+        created_at_ms: topic.created_at_ms,
+        version: topic.version,
+    };
+    serde_json::to_vec(&stored).map_err(|error| unreadable(&topic.name, error.to_string()))
+}
+
+/// The topic called `name` that `bytes` describe.
+pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
+    let malformed = |error: serde_json::Error| unreadable(name, error.to_string());
+    let Layout { layout } = serde_json::from_slice(bytes).map_err(malformed)?;
+    if layout > LAYOUT {
+        let reason = format!("its layout is {layout}, and this program knows those up to {LAYOUT}");
+        return Err(unreadable(name, reason));
+    }
+    let stored: Stored = serde_json::from_slice(bytes).map_err(malformed)?;
+    let id: Incarnation =
+        stored.id.parse().map_err(|_| unreadable(name, "its id is not 16 hex digits".into()))?;
+    Ok(Topic {
+        name: name.into(),
+        id,
+        partitions: stored.partitions,
+        retention_ms: stored.retention_ms,
+        visibility_timeout_ms: stored.visibility_timeout_ms,
+        max_in_flight_per_partition: stored.max_in_flight_per_partition,
+        max_acked_ahead_per_partition: stored.max_acked_ahead_per_partition,
+        created_at_ms: stored.created_at_ms,
+        version: stored.version,
+    })
+}
+
+fn unreadable(name: &str, reason: String) -> MetaError {
+    MetaError::Unreadable { name: name.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::TopicName, *};
+
+    #[test]
+    fn a_record_reads_back_and_a_later_layout_is_refused() {
+        let mut topic = Topic::new(TopicName::new("t").unwrap(), Incarnation::new(7), 3, 5);
+        topic.retention_ms = 3_600_000;
+        let bytes = encode(&topic).unwrap();
+        assert_eq!(decode("t", &bytes).unwrap(), topic);
+        let later = String::from_utf8(bytes).unwrap().replace("\"layout\":1", "\"layout\":2");
+        assert!(matches!(decode("t", later.as_bytes()), Err(MetaError::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,129 @@
+//! A topic's record, and the names that a new one may have.
+
+use std::{fmt, sync::Arc};
+
+use narad_core::plugin::Incarnation;
+
+/// A topic, as the metastore knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Topic {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Tells this life of the name from others.
+    pub id: Incarnation,
+    /// Partitions; grows, never shrinks.
+    pub partitions: u32,
+    /// How long messages are kept, in milliseconds; 0 is for ever.
+    pub retention_ms: u64,
+    /// How long a lease lasts, in milliseconds; fixed at creation.
+    pub visibility_timeout_ms: u64,
+    /// Leases out at once in one partition.
+    pub max_in_flight_per_partition: u32,
+    /// Messages acked out of order in one partition before it waits for the one that holds the frontier back.
+    pub max_acked_ahead_per_partition: u32,
+    /// Unix milliseconds.
+    pub created_at_ms: i64,
+    /// The metastore's version at the topic's last change; the store fills it in.
+    pub version: u64,
+}
+
+impl Topic {
+    /// A topic that no store has seen yet, kept for ever and without room for leases until its fields are set.
+    pub fn new(name: TopicName, id: Incarnation, partitions: u32, created_at_ms: i64) -> Self {
+        Self {
+            name: name.0,
+            id,
+            partitions,
+            retention_ms: 0,
+            visibility_timeout_ms: 0,
+            max_in_flight_per_partition: 0,
+            max_acked_ahead_per_partition: 0,
+            created_at_ms,
+            version: 0,
+        }
+    }
+}
+
+/// What of a topic is to change; `None` stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TopicChange {
+    /// The new retention in milliseconds; 0 is for ever.
+    pub retention_ms: Option<u64>,
+    /// The new bound of leases out at once.
+    pub max_in_flight_per_partition: Option<u32>,
+    /// The new bound of messages acked out of order.
+    pub max_acked_ahead_per_partition: Option<u32>,
+    /// The new number of partitions. A smaller one than there is changes nothing, so that two growths in flight
+    /// cannot shrink a topic.
+    pub partitions: Option<u32>,
+}
+
+impl TopicChange {
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn apply(&self, topic: &mut Topic) {
+        topic.retention_ms = self.retention_ms.unwrap_or(topic.retention_ms);
+        topic.max_in_flight_per_partition =
+            self.max_in_flight_per_partition.unwrap_or(topic.max_in_flight_per_partition);
+        topic.max_acked_ahead_per_partition =
+            self.max_acked_ahead_per_partition.unwrap_or(topic.max_acked_ahead_per_partition);
+        topic.partitions = self.partitions.unwrap_or(topic.partitions).max(topic.partitions);
+    }
+}
+
+/// A name that a new topic may have: 1 to 200 of `A-Z a-z 0-9 . _ -`, neither `.` nor `..`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicName(Arc<str>);
+
+/// The text cannot be a topic's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a topic's name is 1 to 200 of A-Z a-z 0-9 . _ -, and neither . nor ..")]
+pub struct NameError;
+
+impl TopicName {
+    /// The name `text`.
+    ///
+    /// # Errors
+    /// When no new topic may have it.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let usable = (1..=200).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+            && text != "."
+            && text != "..";
+        if usable { Ok(Self(text.into())) } else { Err(NameError) }
+    }
+}
+
+impl fmt::Display for TopicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_be_paths_are_none() {
+        for name in ["orders", "A.b_c-9", "...", &"x".repeat(200)] {
+            assert!(TopicName::new(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "a\\b", "a b", "ä", "a\0", "%2e", &"x".repeat(201)] {
+            assert!(TopicName::new(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_growth_never_shrinks() {
+        let mut topic = Topic::new(TopicName::new("t").unwrap(), Incarnation::new(1), 6, 0);
+        TopicChange { partitions: Some(4), ..TopicChange::default() }.apply(&mut topic);
+        assert_eq!(topic.partitions, 6);
+        TopicChange { partitions: Some(9), ..TopicChange::default() }.apply(&mut topic);
+        assert_eq!(topic.partitions, 9);
+    }
+}

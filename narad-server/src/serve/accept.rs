@@ -1,0 +1,106 @@
+//! Accepts connections, up to the limit, until it is told to stop.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use parking_lot::Mutex;
+use tokio::{
+    net::TcpListener,
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::{JoinHandle, JoinSet},
+    time::Instant,
+};
+
+use super::connection;
+use crate::config::Http;
+
+/// How long the loop rests when the system has no descriptor to give, so that it does not spin.
+const REST: Duration = Duration::from_millis(100);
+
+/// The loop that accepts.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    task: JoinHandle<()>,
+}
+
+/// The connections that are open.
+#[derive(Debug, Clone)]
+pub(super) struct Connections(Arc<Open>);
+
+#[derive(Debug)]
+struct Open {
+    slots: Arc<Semaphore>,
+    limit: u32,
+    finishing: watch::Sender<bool>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Connections {
+    /// At most `limit` at once.
+    pub(super) fn new(limit: u32) -> Self {
+        let slots = Arc::new(Semaphore::new(usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS)));
+        Self(Arc::new(Open { slots, limit, finishing: watch::Sender::new(false), tasks: Mutex::default() }))
+    }
+
+    /// Closes idle connections and lets the others finish the request they are at, until `deadline`. New ones are
+    /// served one request.
+    pub(super) async fn finish(&self, deadline: Instant) {
+        self.0.finishing.send_replace(true);
+        // Every slot is free when every connection is gone.
+        let all_gone = self.0.slots.acquire_many(self.0.limit);
+        let _ = tokio::time::timeout_at(deadline, all_gone).await;
+    }
+
+    /// Waits until `deadline` for those that came meanwhile, then cuts what is left.
+    pub(super) async fn abort(&self, deadline: Instant) {
+        self.finish(deadline).await;
+        let mut left = std::mem::take(&mut *self.0.tasks.lock());
+        left.shutdown().await;
+    }
+
+    fn track(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.tasks.lock();
+        tasks.spawn(task);
+        // Those that have ended are forgotten here, so the set holds little more than the open ones.
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+impl Acceptor {
+    pub(super) fn start(listener: TcpListener, routes: Router, http: Http, connections: Connections) -> Self {
+        Self { task: tokio::spawn(accept(listener, routes, http, connections)) }
+    }
+
+    /// Accepts no more.
+    pub(super) async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+async fn accept(listener: TcpListener, routes: Router, http: Http, connections: Connections) {
+    let http = Arc::new(http);
+    loop {
+        let slots = Arc::clone(&connections.0.slots);
+        // The semaphore is never closed.
+        let Ok(slot) = slots.acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // Answers are small and a client waits for each: delay costs more than packets.
+                let _ = stream.set_nodelay(true);
+                let finishing = connections.0.finishing.subscribe();
+                let serving = connection::serve(stream, peer, routes.clone(), Arc::clone(&http), finishing);
+                connections.track(hold(slot, serving));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+async fn hold(slot: OwnedSemaphorePermit, serving: impl Future<Output = ()>) {
+    serving.await;
+    drop(slot);
+}

@@ -1,0 +1,99 @@
+//! One connection: HTTP/1.1, with the limits and times of the configuration in force.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{Router, body::Body};
+use hyper::{
+    Request, Response,
+    body::{Bytes, Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use tokio::{net::TcpStream, sync::watch};
+
+use super::timed_io::{Activity, TimedIo, Times};
+use crate::{config::Http, http::Peer};
+
+/// Serves `stream` until the client leaves, a time runs out, or `finishing` turns true and the request under way is
+/// answered.
+pub(super) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    routes: Router,
+    http: Arc<Http>,
+    mut finishing: watch::Receiver<bool>,
+) {
+    let times = Times {
+        head: http.read_header_timeout.0,
+        idle: http.idle_timeout.0,
+        // A client that takes nothing of its answer for so long has gone.
+        write: http.idle_timeout.0,
+    };
+    let (io, activity) = TimedIo::new(stream, times);
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        activity.request_began();
+        request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
+        let (answer, activity) = (routes.call(request), Arc::clone(&activity));
+        async move { answer.await.map(|response| tracked(response, activity)) }
+    });
+    let late = *finishing.borrow();
+    let mut builder = http1::Builder::new();
+    // `TimedIo` holds the times: hyper has one for the head alone, and would close idle connections by it.
+    builder.header_read_timeout(None).max_buf_size(http.max_header_bytes as usize).keep_alive(!late);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = turns_true(&mut finishing), if !late => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%peer, %error, "a connection ended early");
+    }
+}
+
+async fn turns_true(value: &mut watch::Receiver<bool>) {
+    // Its sender lives as long as the connections do.
+    let _ = value.wait_for(|&value| value).await;
+}
+
+/// The response, whose end is the end of the request.
+fn tracked(response: Response<Body>, activity: Arc<Activity>) -> Response<Tracked> {
+    response.map(|body| Tracked { body, _end: RequestEnd(activity) })
+}
+
+struct Tracked {
+    body: Body,
+    _end: RequestEnd,
+}
+
+struct RequestEnd(Arc<Activity>);
+
+impl Drop for RequestEnd {
+    fn drop(&mut self) {
+        self.0.request_ended();
+    }
+}
+
+impl hyper::body::Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        std::pin::Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

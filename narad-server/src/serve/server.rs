@@ -1,0 +1,108 @@
+//! A server from its start to its end.
+
+use std::{net::SocketAddr, time::Duration};
+
+use narad_core::runtime::Runtime;
+use tokio::{net::TcpListener, time::Instant};
+
+use super::{
+    ServeError,
+    accept::{Acceptor, Connections},
+};
+use crate::{
+    broker::{Broker, default_plugins},
+    config::{Config, Http},
+    http::App,
+};
+
+/// A running server. Call [`shutdown`](Self::shutdown): dropping it leaves the data directory as a crash would.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    broker: Broker,
+    app: App,
+    acceptor: Acceptor,
+    connections: Connections,
+    grace: Duration,
+}
+
+impl Server {
+    /// Opens the data directory, listens, and serves; partitions open in the background.
+    ///
+    /// # Errors
+    /// Nothing stays open after an error.
+    pub async fn start(config: Config) -> Result<Self, ServeError> {
+        if !config.dev {
+            return Err(ServeError::NoSecurity);
+        }
+        let broker =
+            Broker::open(Runtime::default(), default_plugins()?, &config).await.map_err(ServeError::Open)?;
+        match listen(&config.http, config.dev).await {
+            Ok((listener, addr)) => Ok(Self::serve(listener, addr, broker, config)),
+            Err(error) => {
+                if let Err(close) = broker.close(Duration::ZERO).await {
+                    tracing::error!(error = %close, "the data directory could not be closed");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn serve(listener: TcpListener, addr: SocketAddr, broker: Broker, config: Config) -> Self {
+        let grace = config.http.shutdown_grace.0;
+        let app = App::new(broker.clone(), config.http.clone(), config.dev);
+        let connections = Connections::new(config.http.max_connections);
+        let acceptor = Acceptor::start(listener, app.clone().routes(), config.http, connections.clone());
+        Self { addr, broker, app, acceptor, connections, grace }
+    }
+
+    /// Where it listens; never port 0.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The broker behind it.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// Ends the server within `http.shutdown_grace`: parked consumes are answered with nothing, requests that run
+    /// are finished, then everything is closed.
+    ///
+    /// # Errors
+    /// What could not be closed in time. What was acknowledged is on disk all the same.
+    pub async fn shutdown(self) -> Result<(), ServeError> {
+        let end = Instant::now() + self.grace;
+        self.app.begin_shutdown();
+        self.broker.stop_consumes();
+        // A client that never finishes its request must not cost the others their orderly end.
+        let for_requests = end - self.grace * 2 / 5;
+        self.connections.finish(for_requests).await;
+        self.acceptor.stop().await;
+        self.connections.abort(for_requests).await;
+        let for_backlog = end.saturating_duration_since(Instant::now()) / 2;
+        match tokio::time::timeout_at(end, self.broker.close(for_backlog)).await {
+            Ok(closed) => closed.map_err(ServeError::Close),
+            Err(_) => Err(ServeError::Overdue),
+        }
+    }
+}
+
+async fn listen(http: &Http, dev: bool) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Listen { addr: http.addr.clone(), source };
+    let port = http.addr.port();
+    let listener = match http.addr.host() {
+        Some(host) => TcpListener::bind((host, port)).await,
+        // On a machine without IPv6 every interface is the IPv4 ones.
+        None => match TcpListener::bind(("::", port)).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind(("0.0.0.0", port)).await,
+        },
+    };
+    let listener = listener.map_err(failed)?;
+    let addr = listener.local_addr().map_err(failed)?;
+    if dev && !addr.ip().is_loopback() {
+        return Err(ServeError::NotLoopback(addr));
+    }
+    Ok((listener, addr))
+}

@@ -1,0 +1,218 @@
+//! A connection that gives up on a client that stops: in the middle of a head, between two requests, or while it is
+//! to read its answer. A request's body has a time of its own, where it is read.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep, sleep_until},
+};
+
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// From the first byte of a head (for the first one, from the connection's start) to its last.
+    pub(super) head: Duration,
+    /// From the end of a request to the first byte of the next.
+    pub(super) idle: Duration,
+    /// To take more of an answer.
+    pub(super) write: Duration,
+}
+
+/// What the connection is at. The service tells when a request begins and ends; the rest shows in the bytes.
+#[derive(Debug)]
+pub(super) struct Activity {
+    times: Times,
+    phase: Mutex<Phase>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// A head is arriving, and must be complete by then.
+    Head(Instant),
+    /// Nothing is under way; a head must begin by then.
+    Idle(Instant),
+    /// The request has its own times.
+    Request,
+}
+
+impl Activity {
+    pub(super) fn request_began(&self) {
+        *self.phase.lock() = Phase::Request;
+    }
+
+    pub(super) fn request_ended(&self) {
+        *self.phase.lock() = Phase::Idle(Instant::now() + self.times.idle);
+    }
+
+    fn bytes_arrived(&self) {
+        let mut phase = self.phase.lock();
+        if let Phase::Idle(_) = *phase {
+            *phase = Phase::Head(Instant::now() + self.times.head);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match *self.phase.lock() {
+            Phase::Head(by) | Phase::Idle(by) => Some(by),
+            Phase::Request => None,
+        }
+    }
+}
+
+/// A stream under the times of its [`Activity`].
+#[derive(Debug)]
+pub(super) struct TimedIo<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    read: Pin<Box<Sleep>>,
+    /// Runs while a write waits for the client.
+    write: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> TimedIo<S> {
+    /// The first head must be complete within its time from now.
+    pub(super) fn new(stream: S, times: Times) -> (Self, Arc<Activity>) {
+        let by = Instant::now() + times.head;
+        let activity = Arc::new(Activity { times, phase: Mutex::new(Phase::Head(by)) });
+        let io =
+            Self { stream, activity: Arc::clone(&activity), read: Box::pin(sleep_until(by)), write: None };
+        (io, activity)
+    }
+
+    /// What a write that answered `poll` is to answer.
+    fn timed_write<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if poll.is_ready() {
+            self.write = None;
+            return poll;
+        }
+        let limit = self.activity.times.write;
+        let stalled = self.write.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buf.filled().len();
+        match Pin::new(&mut this.stream).poll_read(cx, buf) {
+            Poll::Ready(Ok(())) => {
+                if buf.filled().len() > before {
+                    this.activity.bytes_arrived();
+                }
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                let Some(by) = this.activity.deadline() else { return Poll::Pending };
+                if this.read.deadline() != by {
+                    this.read.as_mut().reset(by);
+                }
+                this.read.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.timed_write(cx, poll)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.timed_write(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.stream).poll_flush(cx);
+        self.timed_write(cx, poll)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    const TIMES: Times = Times {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        write: Duration::from_secs(60),
+    };
+
+    async fn waited(io: &mut TimedIo<tokio::io::DuplexStream>) -> (Duration, io::Result<usize>) {
+        let start = Instant::now();
+        let outcome = io.read(&mut [0; 64]).await;
+        (start.elapsed(), outcome)
+    }
+
+    fn close_to(waited: Duration, limit: Duration) -> bool {
+        waited >= limit && waited < limit + Duration::from_millis(20)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_and_a_slow_head_are_given_up() {
+        let (mut client, server) = duplex(64);
+        let (mut io, _) = TimedIo::new(server, TIMES);
+        tokio::time::advance(Duration::from_secs(4)).await;
+        client.write_all(b"GET").await.unwrap();
+        assert!(waited(&mut io).await.1.is_ok());
+        let (time, outcome) = waited(&mut io).await;
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(close_to(time, Duration::from_secs(6)), "bytes that trickle in buy no time: {time:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn between_requests_the_idle_time_holds_and_then_the_heads() {
+        let (mut client, server) = duplex(64);
+        let (mut io, activity) = TimedIo::new(server, TIMES);
+        activity.request_began();
+        let during = tokio::time::timeout(Duration::from_secs(3600), waited(&mut io)).await;
+        assert!(during.is_err(), "a request under way is not timed here");
+        activity.request_ended();
+        tokio::time::advance(Duration::from_secs(50)).await;
+        client.write_all(b"G").await.unwrap();
+        assert!(waited(&mut io).await.1.is_ok());
+        assert!(close_to(waited(&mut io).await.0, Duration::from_secs(10)));
+        activity.request_began();
+        activity.request_ended();
+        assert!(close_to(waited(&mut io).await.0, Duration::from_secs(60)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_of_its_answer_is_given_up() {
+        let (_client, server) = duplex(4);
+        let (mut io, _) = TimedIo::new(server, TIMES);
+        let start = Instant::now();
+        let error = io.write_all(b"more than fits").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(close_to(start.elapsed(), Duration::from_secs(60)));
+    }
+}

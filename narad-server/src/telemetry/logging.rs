@@ -1,0 +1,19 @@
+//! The program's own log: `tracing` events on standard error.
+
+use std::io;
+
+use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+
+use crate::config::{Log, LogFormat};
+
+/// Installs the log for the process. A second call changes nothing: the first log stays.
+pub fn init(settings: &Log) {
+    // The configuration was validated, so the filter parses.
+    let filter: Targets = settings.level.parse().unwrap_or_default();
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = match settings.format {
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Text => lines.boxed(),
+    };
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
+}

@@ -1,0 +1,26 @@
+//! The names of all metrics. Existing dashboards use them, so they never change.
+
+/// Messages acknowledged to producers, by topic and partition.
+pub const MESSAGES_PRODUCED: &str = "narad_messages_produced_total";
+/// Bytes of their payloads.
+pub const BYTES_PRODUCED: &str = "narad_bytes_produced_total";
+/// Messages handed to consumers, by topic and partition; repeats included.
+pub const MESSAGES_CONSUMED: &str = "narad_messages_consumed_total";
+/// Bytes of their payloads.
+pub const BYTES_CONSUMED: &str = "narad_bytes_consumed_total";
+/// Consumes that were answered with nothing, by topic.
+pub const CONSUME_EMPTY: &str = "narad_consume_empty_total";
+/// Leases renewed, by topic.
+pub const ACK_EXTENDED: &str = "narad_ack_extended_total";
+/// Leases given back, by topic.
+pub const NACK: &str = "narad_nack_total";
+/// Requests answered, by route, method and status.
+pub const HTTP_REQUESTS: &str = "narad_http_requests_total";
+/// Requests under way.
+pub const HTTP_IN_FLIGHT: &str = "narad_http_requests_in_flight";
+/// Messages acknowledged and not yet in their partitions.
+pub const DISPATCH_BACKLOG: &str = "narad_ingress_dispatch_backlog_records";
+/// 1 while the produce WAL takes nothing.
+pub const WAL_FAILED: &str = "narad_ingress_wal_failed";
+/// Failures by component and kind.
+pub const ERRORS: &str = "narad_errors_total";

@@ -1,0 +1,124 @@
+//! Settings: which layer wins, and what stops the start.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+
+use std::{path::Path, time::Duration};
+
+use narad_server::config::{Config, ConfigError, LogFormat, Overrides, load};
+
+fn with(overrides: &Overrides, env: &[(&str, &str)]) -> Result<(Config, Vec<String>), ConfigError> {
+    load(overrides, env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+}
+
+fn from_file(name: &str, text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    with(&Overrides { config: Some(path), ..Overrides::default() }, env).map(|(config, _)| config)
+}
+
+#[test]
+fn defaults_are_those_of_the_table() {
+    let (config, strangers) = with(&Overrides::default(), &[]).unwrap();
+    assert_eq!(config.http.addr.to_string(), ":7942");
+    assert_eq!(config.storage.data_dir, Path::new("data"));
+    assert_eq!(config.http.read_header_timeout.0, Duration::from_secs(10));
+    assert_eq!(config.log.format, LogFormat::Json);
+    assert!(config.security.enabled);
+    assert!(!config.node.id.is_empty());
+    assert!(strangers.is_empty());
+}
+
+#[test]
+fn dev_listens_on_loopback_and_keeps_its_data_at_home() {
+    let dev = Overrides { dev: true, ..Overrides::default() };
+    let (config, _) = with(&dev, &[("HOME", "/home/me")]).unwrap();
+    assert_eq!(config.http.addr.to_string(), "127.0.0.1:7942");
+    assert_eq!(config.storage.data_dir, Path::new("/home/me/.narad/data"));
+    assert_eq!(config.log.format, LogFormat::Text);
+    assert!(!config.security.enabled);
+    let homeless = with(&dev, &[]).unwrap_err().to_string();
+    assert!(homeless.contains("--data-dir"), "{homeless}");
+    let (config, _) = with(&dev, &[("NARAD_DATA_DIR", "/srv/narad")]).unwrap();
+    assert_eq!(config.storage.data_dir, Path::new("/srv/narad"));
+    let open = Overrides { addr: Some("0.0.0.0:7942".into()), data_dir: Some("x".into()), ..dev };
+    assert!(with(&open, &[]).unwrap_err().to_string().contains("loopback") || with(&open, &[]).is_err());
+}
+
+#[test]
+fn later_layers_win() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("narad.toml");
+    std::fs::write(
+        &path,
+        "[http]\naddr = \"127.0.0.1:1\"\nmax_connections = 7\nidle_timeout = \"1m30s\"\n[storage]\ncodec = { name = \"zstd\", level = 3 }\n",
+    )
+    .unwrap();
+    let overrides =
+        Overrides { config: Some(path), addr: Some("127.0.0.1:3".into()), ..Overrides::default() };
+    let env =
+        [("NARAD_HTTP_ADDR", "127.0.0.1:2"), ("NARAD_HTTP_MAX_CONNECTIONS", "8"), ("NARAD_NODE_ID", "7")];
+    let (config, _) = with(&overrides, &env).unwrap();
+    assert_eq!(config.http.addr.to_string(), "127.0.0.1:3");
+    assert_eq!(config.http.max_connections, 8);
+    assert_eq!(config.http.idle_timeout.0, Duration::from_secs(90));
+    assert_eq!(config.storage.codec, serde_json::json!({"name": "zstd", "level": 3}));
+    assert_eq!(config.node.id, "7", "a name that looks like a number stays a name");
+}
+
+#[test]
+fn json_files_and_plugins_in_the_environment_are_read() {
+    let config = from_file(
+        "narad.json",
+        r#"{"topic": {"default_partitions": 6}}"#,
+        &[("NARAD_STORAGE_CODEC", r#"{"name":"zstd","level":5}"#), ("NARAD_STORAGE_RETENTION", "forever")],
+    )
+    .unwrap();
+    assert_eq!(config.topic.default_partitions, 6);
+    assert_eq!(config.storage.codec, serde_json::json!({"name": "zstd", "level": 5}));
+    assert_eq!(config.storage.retention, serde_json::json!("forever"));
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_known_one() {
+    let message = from_file("n.toml", "[http]\nmax_conections = 7\n", &[]).unwrap_err().to_string();
+    assert!(message.contains("http.max_conections") && message.contains("http.max_connections"), "{message}");
+    let message = from_file("n.toml", "[htpp]\naddr = \":1\"\n", &[]).unwrap_err().to_string();
+    assert!(message.contains("htpp") && message.contains("did you mean http?"), "{message}");
+    let message = with(&Overrides::default(), &[("NARAD_HTTP_ADR", ":1")]).unwrap_err().to_string();
+    assert!(message.contains("NARAD_HTTP_ADR;") && message.contains("NARAD_HTTP_ADDR?"), "{message}");
+}
+
+#[test]
+fn variables_that_somebody_else_set_are_named_and_change_nothing() {
+    let env = [("NARAD_PORT", "tcp://10.0.0.1:7942"), ("NARAD_ADDR", "http://x:1"), ("PATH", "/bin")];
+    let (_, strangers) = with(&Overrides::default(), &env).unwrap();
+    assert_eq!(strangers, ["NARAD_PORT"]);
+}
+
+#[test]
+fn values_out_of_bounds_stop_the_start_and_are_named() {
+    for (text, key) in [
+        ("[http]\nshutdown_grace = \"1s\"\n", "http.shutdown_grace"),
+        ("[http]\nidle_timeout = \"0\"\n", "http.idle_timeout"),
+        ("[http]\nidle_timeout = 5\n", "idle_timeout"),
+        ("[http]\nmax_header_bytes = 10\n", "http.max_header_bytes"),
+        ("[storage]\nidle_log_eviction_ms = 10\n", "storage.idle_log_eviction_ms"),
+        ("[storage]\nconsumer_offset_commit_interval_ms = 5\n", "storage.consumer_offset_commit_interval_ms"),
+        ("[topic]\ndefault_partitions = 2\n", "topic.default_partitions"),
+        ("[topic]\nmax_partitions = 109\n", "topic.max_partitions"),
+        ("[topic]\ndefault_retention_age_ms = 1000\n", "topic.default_retention_age_ms"),
+        ("[topic]\ndefault_partitions = -3\n", "default_partitions"),
+        ("[log]\nlevel = \"???=!\"\n", "log.level"),
+    ] {
+        let message = from_file("n.toml", text, &[]).unwrap_err().to_string();
+        assert!(message.contains(key), "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let missing = Overrides { config: Some("/nowhere/narad.toml".into()), ..Overrides::default() };
+    assert!(with(&missing, &[]).unwrap_err().to_string().contains("/nowhere/narad.toml"));
+    assert!(matches!(from_file("narad.yaml", "", &[]), Err(ConfigError::Extension(_))));
+    assert!(from_file("narad.toml", "[http", &[]).is_err());
+}
