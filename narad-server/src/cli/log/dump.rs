@@ -10,13 +10,14 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use clap::Args;
 use narad_core::{
+    disk::OsDisk,
     format::Offset,
     log::inspect::{Inspected, Summary, UnreadableReason},
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::Reader;
+use super::{Reader, target};
 use crate::cli::{
     error::{CliError, Outcome},
     output::Output,
@@ -141,6 +142,7 @@ impl From<Summary> for Line<'_> {
 
 /// Carries the command out.
 pub(super) fn run(args: &DumpArgs, reader: &Reader, out: &mut Output) -> Result<Outcome, CliError> {
+    target::require_single(&OsDisk, &args.dir)?;
     let summary = reader
         .walk(&args.dir, &mut |found| args.lines(&found, reader, &mut |line| out.object(&line)))
         .map_err(|error| error.in_dir(&args.dir))?;

@@ -41,10 +41,22 @@ pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Vec<Target>, CliError>
         .collect()
 }
 
+/// Refuses a directory of several partitions, whose dump would look like that of an empty one.
+pub(super) fn require_single(disk: &dyn Disk, dir: &Path) -> Result<(), CliError> {
+    let cannot = |reason: String| CliError::CannotLook { dir: dir.to_owned(), reason };
+    match log_dirs(disk, dir).map_err(|error| cannot(error.to_string()))? {
+        Some(logs) if logs != [dir] => {
+            let one = logs.first().map(|log| format!(", as {}", log.display())).unwrap_or_default();
+            Err(cannot(format!("it is no partition; give the directory of one{one}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The directories below `dir` that hold a log; `None` when it is nothing that can be told.
 fn log_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Vec<PathBuf>>> {
     let entries = disk.list(dir)?;
-    if is_partition(dir, &entries) {
+    if entries.is_empty() || is_partition(&entries) {
         return Ok(Some(vec![dir.to_owned()]));
     }
     if let Some(partitions) = partitions(dir, &entries) {
@@ -56,7 +68,7 @@ fn log_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Vec<PathBuf>>> {
     let mut logs = Vec::new();
     let wal = dir.join("ingress").join("produce");
     match disk.list(&wal) {
-        Ok(entries) if is_partition(&wal, &entries) => logs.push(wal),
+        Ok(entries) if is_partition(&entries) => logs.push(wal),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
@@ -71,13 +83,13 @@ fn log_dirs(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Vec<PathBuf>>> {
     Ok(Some(logs))
 }
 
-/// A partition has a segment or a watermark, or is named as one and still empty.
-fn is_partition(dir: &Path, entries: &[DirEntry]) -> bool {
-    let own = |entry: &DirEntry| {
-        entry.kind == FileKind::File
-            && (is_segment(&entry.name) || entry.name == "hwm" || entry.name == "checkpoint")
+/// Whether something in a directory is what only a log keeps.
+fn is_partition(entries: &[DirEntry]) -> bool {
+    let of_a_log = |name: &OsStr| {
+        is_segment(name)
+            || ["hwm", "consumer.offset", "consumer.ahead", "checkpoint"].iter().any(|own| name == *own)
     };
-    entries.iter().any(own) || (entries.is_empty() && dir.file_name().is_some_and(is_partition_name))
+    entries.iter().any(|entry| entry.kind == FileKind::File && of_a_log(&entry.name))
 }
 
 /// The partitions of the topic at `dir`, by number; `None` when it is no topic.
@@ -172,6 +184,12 @@ mod tests {
         let found = find(&OsDisk, &partition).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].bytes, 7, "only segments count");
+        assert!(require_single(&OsDisk, &partition).is_ok());
+        for several in
+            [root.path().to_owned(), root.path().join("topics/b"), root.path().join("topics/empty")]
+        {
+            assert!(require_single(&OsDisk, &several).is_err(), "{several:?}");
+        }
     }
 
     #[test]
