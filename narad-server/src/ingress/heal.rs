@@ -48,7 +48,7 @@ impl Health {
         runtime: &Runtime,
         options: &IngressOptions,
     ) {
-        let poisoned = wal.stats().poisoned.is_some();
+        let poisoned = wal.is_poisoned();
         let mut failure = self.failure.lock();
         // The second is the late answer of a commit from before a reopen that has worked meanwhile.
         if self.healing.load(Ordering::Acquire) || (matches!(error, Error::Poisoned { .. }) && !poisoned) {

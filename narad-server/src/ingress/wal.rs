@@ -240,7 +240,7 @@ fn open_wal(
     options: &IngressOptions,
 ) -> Result<(Log, CheckpointFile, Offset), Error> {
     runtime.disk().create_dir_all_durable(dir).map_err(|source| Error::io("create", dir, source))?;
-    let mut log_options = LogOptions::new("ingress", Arc::new(Plain));
+    let mut log_options = LogOptions::new("ingress", Arc::new(narad_codecs::None));
     log_options.retention = Arc::new(DoneSegments);
     log_options.segment_bytes = options.segment_bytes;
     let wal = Log::open(runtime, dir, log_options)?;
@@ -266,35 +266,4 @@ fn encode(messages: &[Staged], bytes: usize) -> Result<Batch, IngressError> {
         batch.push(&field, &message.payload);
     }
     Ok(batch)
-}
-
-/// Stores frames as they are.
-#[derive(Debug)]
-struct Plain;
-
-impl narad_core::plugin::Codec for Plain {
-    fn number(&self) -> narad_core::format::CodecNumber {
-        const { narad_core::format::CodecNumber::new(0).expect("0 is a codec number") }
-    }
-    fn name(&self) -> &str {
-        "none"
-    }
-    fn encode(
-        &self,
-        _: &narad_core::plugin::FrameContext<'_>,
-        raw: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(), narad_core::plugin::PluginError> {
-        out.extend_from_slice(raw);
-        Ok(())
-    }
-    fn decode(
-        &self,
-        _: &narad_core::plugin::FrameContext<'_>,
-        stored: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(), narad_core::plugin::PluginError> {
-        out.extend_from_slice(stored);
-        Ok(())
-    }
 }

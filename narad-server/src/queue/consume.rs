@@ -105,6 +105,19 @@ impl Reader<'_> {
     async fn read_run(&self, partition: PartitionId, run: &Range<Offset>) -> Result<ReadBatch, Error> {
         let log = self.queue.with(|state| state.cell(partition)?.log.clone()).ok_or(Error::Closed)?;
         let records = usize::try_from(run.end.since(run.start)).unwrap_or(usize::MAX);
+        if records == 1 {
+            // Answered from memory when the record was just committed.
+            match log.read_async(run.start).await {
+                Ok(record) => {
+                    let mut batch = ReadBatch::default();
+                    (batch.next, batch.records) = (run.end, vec![record]);
+                    return Ok(batch);
+                }
+                // The batch read knows how far the damage reaches.
+                Err(error) if error.is_unreadable_record() => {}
+                Err(error) => return Err(error),
+            }
+        }
         let bytes = self.max_bytes.saturating_sub(self.bytes).max(1);
         log.read_batch_async(run.start, records, bytes).await
     }

@@ -272,3 +272,6 @@ impl PartitionQueue {
         self.next = self.next.max(base);
     }
 }
+
+#[cfg(test)]
+mod tests;

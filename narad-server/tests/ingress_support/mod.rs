@@ -1,0 +1,186 @@
+//! What the ingress tests share: partitions whose behaviour a test decides, over logs on a simulated disk.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use narad_core::{
+    Error,
+    clock::SystemClock,
+    format::{Offset, Record},
+    log::{Log, LogOptions},
+    plugin::{Incarnation, LogIdentity, PartitionId},
+    runtime::{Runtime, RuntimeOptions},
+    testkit::SimDisk,
+};
+use narad_server::ingress::{Ingress, IngressOptions, Lookup, Partitions, Staged};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Longer than anything a test waits for takes.
+pub const BOUND: Duration = Duration::from_secs(30);
+pub const WAL: &str = "/data/ingress/produce";
+pub const CHECKPOINT: &str = "/data/ingress/produce/checkpoint";
+pub const ID: Incarnation = Incarnation::new(0xA1);
+
+/// Partitions on the disk of a runtime.
+pub struct Fake {
+    runtime: Runtime,
+    logs: Mutex<HashMap<PathBuf, Log>>,
+    gone: Mutex<HashSet<Incarnation>>,
+    unavailable: Mutex<HashSet<PartitionId>>,
+    lookups: Mutex<HashMap<PartitionId, u64>>,
+    looked_up: Notify,
+}
+
+impl Fake {
+    pub fn new(runtime: &Runtime) -> Arc<Self> {
+        Arc::new(Self {
+            runtime: runtime.clone(),
+            logs: Mutex::default(),
+            gone: Mutex::default(),
+            unavailable: Mutex::default(),
+            lookups: Mutex::default(),
+            looked_up: Notify::new(),
+        })
+    }
+
+    pub fn log(&self, topic: &str, id: Incarnation, partition: u32) -> Log {
+        let dir = Path::new("/data/topics").join(format!("{topic}-{id}")).join(format!("p{partition:05}"));
+        let mut logs = self.logs.lock();
+        logs.entry(dir.clone())
+            .or_insert_with(|| {
+                let identity = LogIdentity::partition(topic, id, PartitionId(partition));
+                let options = LogOptions::for_log(identity, Arc::new(narad_codecs::None));
+                Log::open(&self.runtime, &dir, options).unwrap()
+            })
+            .clone()
+    }
+
+    pub fn set_gone(&self, id: Incarnation) {
+        self.gone.lock().insert(id);
+    }
+
+    pub fn set_unavailable(&self, partition: u32, unavailable: bool) {
+        let mut set = self.unavailable.lock();
+        if unavailable {
+            set.insert(PartitionId(partition))
+        } else {
+            set.remove(&PartitionId(partition))
+        };
+    }
+
+    pub fn lookups(&self, partition: u32) -> u64 {
+        self.lookups.lock().get(&PartitionId(partition)).copied().unwrap_or(0)
+    }
+
+    /// Waits until the partition was looked up `count` times.
+    pub async fn wait_for_lookups(&self, partition: u32, count: u64) {
+        let wait = async {
+            loop {
+                let looked_up = self.looked_up.notified();
+                if self.lookups(partition) >= count {
+                    return;
+                }
+                looked_up.await;
+            }
+        };
+        tokio::time::timeout(BOUND, wait).await.expect("lookups");
+    }
+
+    /// Waits until the partition holds `count` records, and returns all of them.
+    pub async fn wait_for(&self, topic: &str, id: Incarnation, partition: u32, count: u64) -> Vec<Record> {
+        let log = self.log(topic, id, partition);
+        let wait = async {
+            loop {
+                let announced = log.subscribe();
+                if log.high_watermark().get() >= count {
+                    return log.read_batch(Offset::ZERO, usize::MAX, usize::MAX).unwrap().records;
+                }
+                announced.changed().await;
+            }
+        };
+        tokio::time::timeout(BOUND, wait).await.expect("records in the partition")
+    }
+
+    /// The payloads that the partition holds, as text.
+    pub fn payloads(&self, topic: &str, id: Incarnation, partition: u32) -> Vec<String> {
+        texts(
+            &self.log(topic, id, partition).read_batch(Offset::ZERO, usize::MAX, usize::MAX).unwrap().records,
+        )
+    }
+}
+
+#[async_trait]
+impl Partitions for Fake {
+    async fn partition(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Lookup {
+        *self.lookups.lock().entry(partition).or_default() += 1;
+        self.looked_up.notify_waiters();
+        if self.gone.lock().contains(&id) {
+            return Lookup::Gone;
+        }
+        if self.unavailable.lock().contains(&partition) {
+            return Lookup::Unavailable(Error::Closed);
+        }
+        Lookup::Open(self.log(topic, id, partition.0))
+    }
+}
+
+pub fn texts(records: &[Record]) -> Vec<String> {
+    records.iter().map(|record| String::from_utf8(record.payload.to_vec()).unwrap()).collect()
+}
+
+/// A process on `disk`: a runtime with threads of its own.
+pub fn runtime(disk: &SimDisk) -> Runtime {
+    let mut options = RuntimeOptions::default();
+    options.disk = Arc::new(disk.clone());
+    options.clock = Arc::new(SystemClock::new());
+    Runtime::new(options)
+}
+
+/// Bounds as a server has them, with retries that do not keep a test waiting.
+pub fn quick() -> IngressOptions {
+    let mut options = IngressOptions::default();
+    options.retry = Duration::from_millis(20);
+    options.heal_first = Duration::from_millis(20);
+    options.checkpoint_sync = Duration::from_millis(20);
+    options
+}
+
+pub async fn open(disk: &SimDisk, options: IngressOptions) -> (Ingress, Arc<Fake>) {
+    let runtime = runtime(disk);
+    let fake = Fake::new(&runtime);
+    let ingress = open_with(&runtime, &fake, options).await;
+    (ingress, fake)
+}
+
+pub async fn open_with(runtime: &Runtime, fake: &Arc<Fake>, options: IngressOptions) -> Ingress {
+    let partitions: Arc<dyn Partitions> = Arc::<Fake>::clone(fake);
+    Ingress::open(runtime, WAL.into(), partitions, options).await.unwrap()
+}
+
+pub fn message(partition: u32, payload: impl Into<String>) -> Staged {
+    Staged {
+        topic: "orders".into(),
+        id: ID,
+        partition: PartitionId(partition),
+        key: Bytes::from_static(b"k"),
+        payload: Bytes::from(payload.into()),
+    }
+}
+
+/// Waits until `condition` holds, looking whenever the executor comes round.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, wait).await.unwrap_or_else(|_| panic!("{what} did not happen"));
+}
