@@ -1,5 +1,5 @@
 //! `narad pub`: one message from the arguments, a file or standard input; or every line of a file, see
-//! [`lines`](super::lines).
+//! [`lines`].
 
 use std::{
     ffi::OsString,
