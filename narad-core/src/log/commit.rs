@@ -34,6 +34,14 @@ enum Failure {
     Poison(Error),
 }
 
+/// What a cycle achieved.
+struct Committed {
+    /// The offsets of each batch.
+    offsets: Vec<Range<Offset>>,
+    /// Whether the high watermark moved.
+    advanced: bool,
+}
+
 impl Inner {
     /// Commits in this thread.
     pub(super) fn commit(self: &Arc<Self>, batch: Batch) -> Result<Range<Offset>> {
@@ -95,8 +103,7 @@ impl Inner {
         let outcome =
             cycle.unwrap_or_else(|_| Err(self.poison(Error::Internal { what: "a commit panicked" })));
         match outcome {
-            Ok(offsets) => {
-                let advanced = offsets.iter().any(|range| !range.is_empty());
+            Ok(Committed { offsets, advanced }) => {
                 for (member, range) in members.into_iter().zip(offsets) {
                     member.finish(Ok(range));
                 }
@@ -113,18 +120,22 @@ impl Inner {
     }
 
     /// Writes and commits everything appended so far, with the batches behind it.
-    fn cycle(&self, batches: &mut [Batch]) -> Result<Vec<Range<Offset>>> {
+    fn cycle(&self, batches: &mut [Batch]) -> Result<Committed> {
         let mut writer = self.writer.lock();
         let (drained, offsets) = {
             let mut buffer = self.buffer.lock();
             buffer.check_open()?;
             buffer.drain(batches)?
         };
+        if drained.batch.is_empty() && !writer.has_pending() {
+            // Nothing was appended: records hidden since the last close stay hidden.
+            return Ok(Committed { offsets, advanced: false });
+        }
         let end = drained.base.saturating_add(drained.batch.len() as u64);
         match self.make_durable(&mut writer, drained) {
             Ok(()) => {
                 self.advance(&mut writer, end);
-                Ok(offsets)
+                Ok(Committed { offsets, advanced: true })
             }
             Err(failure) => Err(self.abandon(&mut writer, failure)),
         }

@@ -252,6 +252,11 @@ impl Writer {
         (self.written, self.unsynced_records, self.unsynced_since) = (0, 0, None);
     }
 
+    /// Whether this process has encoded frames that are not committed.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Whether frames above the high watermark are in the file or on their way to it.
     pub(super) fn has_uncommitted(&self) -> bool {
         !self.pending.is_empty() || self.tail_dirty

@@ -17,18 +17,16 @@ use crate::format::Offset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CacheId(u64);
 
-const SHARDS: usize = 8;
-
 /// The cache. The least recently used frame goes first.
 #[derive(Debug)]
 pub(crate) struct FrameCache {
-    shards: [Mutex<Shard>; SHARDS],
-    shard_bytes: usize,
+    state: Mutex<State>,
+    limit: usize,
     next_id: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Shard {
+struct State {
     frames: BTreeMap<(CacheId, Offset), Entry>,
     /// By last use, oldest first.
     order: BTreeMap<u64, (CacheId, Offset)>,
@@ -43,9 +41,9 @@ struct Entry {
 }
 
 impl FrameCache {
-    /// A cache of at most `bytes`.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { shards: Default::default(), shard_bytes: bytes / SHARDS, next_id: AtomicU64::new(0) }
+    /// A cache of at most `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { state: Mutex::default(), limit, next_id: AtomicU64::new(0) }
     }
 
     /// An identity for a log that is being opened.
@@ -55,41 +53,40 @@ impl FrameCache {
 
     /// The frame that holds `offset`.
     pub(crate) fn get(&self, id: CacheId, offset: Offset) -> Option<Arc<DecodedFrame>> {
-        let mut shard = self.shard(id)?.lock();
-        let shard = &mut *shard;
-        let (key, entry) = shard.frames.range_mut((id, Offset::ZERO)..=(id, offset)).next_back()?;
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let (key, entry) = state.frames.range_mut((id, Offset::ZERO)..=(id, offset)).next_back()?;
         if offset >= entry.frame.end() {
             return None;
         }
-        shard.order.remove(&entry.used);
-        shard.clock += 1;
-        entry.used = shard.clock;
-        shard.order.insert(shard.clock, *key);
+        state.order.remove(&entry.used);
+        state.clock += 1;
+        entry.used = state.clock;
+        state.order.insert(state.clock, *key);
         Some(Arc::clone(&entry.frame))
     }
 
-    /// Keeps a frame, unless it alone would fill the cache.
+    /// Keeps a frame, unless it alone would take more than half of the cache.
     pub(crate) fn insert(&self, id: CacheId, frame: Arc<DecodedFrame>) {
         let memory = frame.memory();
-        if memory > self.shard_bytes / 2 {
+        if memory > self.limit / 2 {
             return;
         }
-        let Some(shard) = self.shard(id) else { return };
-        let mut shard = shard.lock();
+        let mut state = self.state.lock();
         let key = (id, frame.base());
-        shard.remove(key);
-        shard.clock += 1;
-        let used = shard.clock;
-        shard.order.insert(used, key);
-        shard.frames.insert(key, Entry { frame, used });
-        shard.bytes += memory;
-        while shard.bytes > self.shard_bytes {
-            let Some((_, oldest)) = shard.order.pop_first() else { break };
-            shard.remove(oldest);
+        state.remove(key);
+        state.clock += 1;
+        let used = state.clock;
+        state.order.insert(used, key);
+        state.frames.insert(key, Entry { frame, used });
+        state.bytes += memory;
+        while state.bytes > self.limit {
+            let Some((_, oldest)) = state.order.pop_first() else { break };
+            state.remove(oldest);
         }
     }
 
-    /// Forgets what a truncate cut: the frames that reach `from` or past it.
+    /// Forgets what a truncate cut: the frames that reach past `from`.
     pub(crate) fn cut_from(&self, id: CacheId, from: Offset) {
         self.retain(id, |frame| frame.end() <= from);
     }
@@ -105,21 +102,16 @@ impl FrameCache {
     }
 
     fn retain(&self, id: CacheId, keep: impl Fn(&DecodedFrame) -> bool) {
-        let Some(shard) = self.shard(id) else { return };
-        let mut shard = shard.lock();
-        let log = shard.frames.range((id, Offset::ZERO)..=(id, Offset::MAX));
+        let mut state = self.state.lock();
+        let log = state.frames.range((id, Offset::ZERO)..=(id, Offset::MAX));
         let gone: Vec<_> = log.filter(|(_, entry)| !keep(&entry.frame)).map(|(key, _)| *key).collect();
         for key in gone {
-            shard.remove(key);
+            state.remove(key);
         }
-    }
-
-    fn shard(&self, id: CacheId) -> Option<&Mutex<Shard>> {
-        self.shards.get(id.0 as usize % SHARDS)
     }
 }
 
-impl Shard {
+impl State {
     fn remove(&mut self, key: (CacheId, Offset)) {
         if let Some(entry) = self.frames.remove(&key) {
             self.order.remove(&entry.used);
@@ -141,7 +133,7 @@ mod tests {
 
     #[test]
     fn rd_04_memory_is_bounded_and_the_least_recently_used_goes_first() {
-        let cache = FrameCache::new(SHARDS * 4096);
+        let cache = FrameCache::new(4096);
         let id = cache.new_id();
         for base in 0..10 {
             cache.insert(id, frame(base * 10, 10));
@@ -149,7 +141,7 @@ mod tests {
         }
         assert!(cache.get(id, Offset::from(15)).is_none());
         assert!(cache.get(id, Offset::from(99)).is_some());
-        assert!(cache.shard(id).unwrap().lock().bytes <= 4096);
+        assert!(cache.state.lock().bytes <= 4096);
     }
 
     #[test]
