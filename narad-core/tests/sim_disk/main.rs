@@ -85,6 +85,32 @@ fn a_garbled_disk_stores_no_byte_as_it_is_and_moves_one_at_a_time() {
 }
 
 #[test]
+fn a_process_that_was_killed_touches_the_disk_no_more() {
+    let disk = SimDisk::new(29);
+    let process = disk.process();
+    process.create_dir(path("before")).unwrap();
+    disk.crash_process();
+    disk.take_calls();
+    assert_eq!(process.create_dir(path("after")).unwrap_err().raw_os_error(), Some(EIO));
+    assert_eq!(process.open(path("f"), OpenMode::CreateNew).unwrap_err().raw_os_error(), Some(EIO));
+    assert!(disk.calls().is_empty(), "what is dead calls nobody");
+    assert_eq!(disk.list(path("/")).unwrap().len(), 1);
+    disk.process().create_dir(path("after")).unwrap();
+}
+
+#[test]
+fn a_fork_keeps_the_bounds_and_the_lies() {
+    let disk = SimDisk::new(30);
+    disk.set_capacity(Some(5));
+    disk.lie_about_syncs(true);
+    let fork = disk.fork();
+    let file = durable(&fork, "f", b"abcde");
+    assert_eq!(file.write_at(b"f", 5).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    fork.power_loss_keeping(Survival::Nothing);
+    assert_eq!(fork.contents("f"), None);
+}
+
+#[test]
 fn a_fork_shares_nothing_but_the_state_it_began_with() {
     let disk = SimDisk::new(28);
     let file = durable(&disk, "f", b"a");

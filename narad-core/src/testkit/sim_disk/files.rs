@@ -22,7 +22,7 @@ impl Disk for SimDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
         let kind = if mode == OpenMode::CreateNew { CallKind::Create } else { CallKind::Open };
         let path: Arc<Path> = path.into();
-        let Entered { mut state, .. } = self.shared.enter_or_fail(kind, &path, 0)?;
+        let Entered { mut state, .. } = self.enter(kind, &path)?;
         let (node, access) = match mode {
             OpenMode::Read => (state.tree.lookup(&path)?, Access::Read),
             OpenMode::ReadWrite => (state.tree.lookup(&path)?, Access::Write),
@@ -38,12 +38,12 @@ impl Disk for SimDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        let Entered { mut state, .. } = self.shared.enter_or_fail(CallKind::CreateDir, &path.into(), 0)?;
+        let Entered { mut state, .. } = self.enter(CallKind::CreateDir, &path.into())?;
         create(&mut state, path, Node::Dir(Names::default())).map(drop)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let Entered { state, .. } = self.shared.enter_or_fail(CallKind::List, &path.into(), 0)?;
+        let Entered { state, .. } = self.enter(CallKind::List, &path.into())?;
         let dir = state.tree.lookup(path)?;
         let names = state.tree.names(dir)?.iter();
         names
@@ -54,7 +54,7 @@ impl Disk for SimDisk {
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        let Entered { state, .. } = self.shared.enter_or_fail(CallKind::Metadata, &path.into(), 0)?;
+        let Entered { state, .. } = self.enter(CallKind::Metadata, &path.into())?;
         let inode = state.tree.inode(state.tree.lookup(path)?)?;
         let len = match &inode.node {
             Node::File(content) => content.len() as u64,
@@ -65,7 +65,7 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let Entered { mut state, verdict } = self.shared.enter_or_fail(CallKind::Rename, &to.into(), 0)?;
+        let Entered { mut state, verdict } = self.enter(CallKind::Rename, &to.into())?;
         let moved = state.tree.lookup(from)?;
         let ((from_dir, from_name), (to_dir, to_name)) = (state.tree.locate(from)?, state.tree.locate(to)?);
         let moves_dir = matches!(state.tree.inode(moved)?.node, Node::Dir(_));
@@ -91,7 +91,7 @@ impl Disk for SimDisk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let Entered { mut state, verdict } = self.shared.enter_or_fail(CallKind::Remove, &path.into(), 0)?;
+        let Entered { mut state, verdict } = self.enter(CallKind::Remove, &path.into())?;
         let node = state.tree.lookup(path)?;
         match state.tree.inode(node)?.node {
             Node::Dir(_) => Err(Errno::ISDIR.into()),
@@ -100,14 +100,14 @@ impl Disk for SimDisk {
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        let Entered { mut state, verdict } = self.shared.enter_or_fail(CallKind::Remove, &path.into(), 0)?;
+        let Entered { mut state, verdict } = self.enter(CallKind::Remove, &path.into())?;
         let dir = state.tree.lookup(path)?;
         check_empty(&state, dir)?;
         unlink(&mut state, path, &verdict)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let Entered { mut state, verdict } = self.shared.enter_or_fail(CallKind::SyncDir, &path.into(), 0)?;
+        let Entered { mut state, verdict } = self.enter(CallKind::SyncDir, &path.into())?;
         let dir = state.tree.lookup(path)?;
         if !state.lying && !matches!(verdict, Verdict::Skip) {
             state.tree.sync_dir(dir);
@@ -117,7 +117,7 @@ impl Disk for SimDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn File>> {
         let path: Arc<Path> = path.into();
-        let Entered { mut state, .. } = self.shared.enter_or_fail(CallKind::Lock, &path, 0)?;
+        let Entered { mut state, .. } = self.enter(CallKind::Lock, &path)?;
         let node = match state.tree.lookup(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => create(&mut state, &path, empty_file())?,
             node => node?,
@@ -130,7 +130,7 @@ impl Disk for SimDisk {
     }
 
     fn available_bytes(&self, path: &Path) -> io::Result<u64> {
-        let Entered { state, .. } = self.shared.enter_or_fail(CallKind::Available, &path.into(), 0)?;
+        let Entered { state, .. } = self.enter(CallKind::Available, &path.into())?;
         state.tree.lookup(path)?;
         Ok(state.free_bytes())
     }

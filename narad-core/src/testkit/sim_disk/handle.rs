@@ -47,9 +47,7 @@ impl SimFile {
     }
 
     fn enter(&self, kind: CallKind, bytes: u64) -> io::Result<Entered<'_>> {
-        let entered = self.shared.enter_or_fail(kind, &self.path, bytes)?;
-        entered.state.check_epoch(self.epoch)?;
-        Ok(entered)
+        self.shared.enter(Some(self.epoch), kind, &self.path, bytes)?.or_fail()
     }
 
     fn check_writable(&self) -> io::Result<()> {
@@ -101,8 +99,8 @@ impl File for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let Entered { mut state, verdict } = self.shared.enter(CallKind::SyncData, &self.path, 0);
-        state.check_epoch(self.epoch)?;
+        let Entered { mut state, verdict } =
+            self.shared.enter(Some(self.epoch), CallKind::SyncData, &self.path, 0)?;
         let state = &mut *state;
         match verdict {
             Verdict::Fail(failure) => {

@@ -13,6 +13,7 @@ mod state;
 mod tree;
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,7 +26,7 @@ pub use gate::Gate;
 
 use self::{
     content::Content,
-    state::Shared,
+    state::{Entered, Shared},
     tree::{Edit, Names, Node, ROOT, Tree},
 };
 use super::{ManualClock, SeedGuard};
@@ -84,6 +85,8 @@ impl Survival {
 #[derive(Debug, Clone)]
 pub struct SimDisk {
     shared: Arc<Shared>,
+    /// The epoch that this handle's process lives in; `None` outlives every crash.
+    process: Option<u64>,
 }
 
 impl SimDisk {
@@ -95,7 +98,8 @@ impl SimDisk {
     /// An empty disk that takes modification times from `clock`.
     pub fn with_clock(seed: u64, clock: Arc<dyn Clock>) -> Self {
         let tree = Tree::new(clock.unix_ms());
-        Self { shared: Arc::new(Shared::new(tree, Arc::new(SeedGuard::new(seed)), seed, clock)) }
+        let shared = Shared::new(tree, Arc::new(SeedGuard::new(seed)), seed, clock);
+        Self { shared: Arc::new(shared), process: None }
     }
 
     /// Takes modification times from `clock` from now on.
@@ -141,7 +145,15 @@ impl SimDisk {
         let mut copy = fork.state();
         (copy.capacity, copy.lying) = (state.capacity, state.lying);
         drop(copy);
-        Self { shared: Arc::new(fork) }
+        Self { shared: Arc::new(fork), process: None }
+    }
+
+    /// A handle for one process: after the next crash every call through it is `EIO`. Give this one to what is to be
+    /// killed, so that threads and destructors that outlive the crash cannot touch what it left.
+    #[must_use]
+    pub fn process(&self) -> Self {
+        let epoch = self.shared.state().epoch;
+        Self { shared: self.shared.clone(), process: Some(epoch) }
     }
 
     // ---- faults
@@ -274,6 +286,11 @@ impl SimDisk {
         }
         paths.sort();
         paths
+    }
+
+    /// Logs and judges a call of the [`Disk`](crate::disk::Disk) seam, and turns a failure into its error.
+    fn enter(&self, kind: CallKind, path: &Arc<Path>) -> io::Result<Entered<'_>> {
+        self.shared.enter(self.process, kind, path, 0)?.or_fail()
     }
 
     fn plant_node(&self, path: &Path, node: Node) {

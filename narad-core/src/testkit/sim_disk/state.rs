@@ -61,31 +61,37 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Logs a call and judges it. A call that is held waits here, outside the lock.
-    pub(super) fn enter(&self, kind: CallKind, path: &Arc<Path>, bytes: u64) -> Entered<'_> {
+    /// Logs a call and judges it. A call that is held waits here, outside the lock. A call of a process (`epoch`)
+    /// that a crash has ended, before it or while it was held, is `EIO`; the former is not even logged.
+    pub(super) fn enter(
+        &self,
+        epoch: Option<u64>,
+        kind: CallKind,
+        path: &Arc<Path>,
+        bytes: u64,
+    ) -> io::Result<Entered<'_>> {
         let mut state = self.state.lock();
+        state.check_epoch(epoch)?;
         state.calls.push(Call { kind, path: path.clone(), bytes });
         match state.faults.judge(kind, path) {
             Verdict::Hold(gate) => {
                 drop(state);
                 gate.pass();
-                Entered { state: self.state.lock(), verdict: Verdict::Proceed }
+                let state = self.state.lock();
+                state.check_epoch(epoch)?;
+                Ok(Entered { state, verdict: Verdict::Proceed })
             }
-            verdict => Entered { state, verdict },
+            verdict => Ok(Entered { state, verdict }),
         }
     }
+}
 
-    /// As [`enter`](Self::enter), with a failure turned into its error.
-    pub(super) fn enter_or_fail(
-        &self,
-        kind: CallKind,
-        path: &Arc<Path>,
-        bytes: u64,
-    ) -> io::Result<Entered<'_>> {
-        let entered = self.enter(kind, path, bytes);
-        match entered.verdict {
+impl Entered<'_> {
+    /// Turns a failure into its error.
+    pub(super) fn or_fail(self) -> io::Result<Self> {
+        match self.verdict {
             Verdict::Fail(failure) => Err(failure.error()),
-            _ => Ok(entered),
+            _ => Ok(self),
         }
     }
 }
@@ -95,9 +101,9 @@ impl State {
         self.clock.unix_ms()
     }
 
-    /// Fails when a crash came between the open of a handle and now.
-    pub(super) fn check_epoch(&self, epoch: u64) -> io::Result<()> {
-        if epoch == self.epoch { Ok(()) } else { Err(Errno::IO.into()) }
+    /// Fails when a crash came after `epoch`. Nothing ends those who have none.
+    fn check_epoch(&self, epoch: Option<u64>) -> io::Result<()> {
+        if epoch.is_none_or(|epoch| epoch == self.epoch) { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
     /// Bytes by which files may still grow.
