@@ -33,7 +33,7 @@ async fn a_failing_partition_waits_alone_and_gets_its_records_in_order() {
     let expected: Vec<String> =
         (0..20).flat_map(|call| (0..50).map(move |n| format!("{call}-{n}"))).collect();
     assert_eq!(texts(&fake.wait_for("orders", ID, 1, 1000).await), expected, "the other one goes on");
-    assert_eq!(ingress.backlog(), 1000);
+    until("the other one's records to be done", || ingress.backlog() == 1000).await;
     assert!(fake.payloads("orders", ID, 0).is_empty());
     fake.set_unavailable(0, false);
     assert_eq!(texts(&fake.wait_for("orders", ID, 0, 1000).await), expected);
@@ -84,6 +84,9 @@ async fn records_of_a_topic_that_is_no_more_are_dropped_and_its_successor_gets_n
     ingress.produce((0..10).map(|n| message(0, n.to_string())).collect()).await.unwrap();
     ingress.produce(vec![Staged { id: successor, ..message(1, "new life") }]).await.unwrap();
     assert_eq!(texts(&fake.wait_for("orders", successor, 1, 1).await), ["new life"]);
+    until("the successor's record to be done", || ingress.backlog() == 10).await;
+    let tries = fake.lookups(0);
+    fake.wait_for_lookups(0, tries + 2).await;
     assert_eq!(ingress.backlog(), 10, "what cannot be reached is kept");
     fake.set_gone(ID);
     until("the drop", || ingress.backlog() == 0).await;

@@ -200,7 +200,8 @@ impl PartitionQueue {
 
     /// Settles every offset of a range that cannot be read, except those that somebody holds: each holder of one
     /// finds out alone. Returns how many were skipped.
-    pub(super) fn skip(&mut self, range: Range<Offset>) -> u64 {
+    pub(super) fn skip(&mut self, range: Range<Offset>, now: Duration) -> u64 {
+        self.expire(now);
         let range = range.start.max(self.base)..range.end;
         if range.is_empty() {
             return 0;

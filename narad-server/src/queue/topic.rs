@@ -281,7 +281,7 @@ impl State {
             // An end of the lease that retention brought is no matter here.
             _ = queue.release(grant.offset, grant.nonce, now);
         }
-        let skipped = queue.skip(range.clone());
+        let skipped = queue.skip(range.clone(), now);
         cell.skipped = cell.skipped.saturating_add(skipped);
         if skipped > 0 {
             tracing::error!(

@@ -160,7 +160,7 @@ fn a_skipped_range_is_settled_but_for_what_is_leased() {
     (0..3).for_each(|_| drop(lease(&mut queue, NOW)));
     queue.ack(at(1), 1, NOW).unwrap();
     queue.release(at(2), 2, NOW).unwrap();
-    assert_eq!(queue.skip(at(0)..at(5)), 3, "2, 3 and 4");
+    assert_eq!(queue.skip(at(0)..at(5), NOW), 3, "2, 3 and 4");
     assert_eq!(
         (queue.frontier(), queue.acked_ahead()),
         (None, 1),
@@ -176,7 +176,7 @@ fn skipped_records_do_not_count_against_the_cap_on_acks() {
     let caps = Caps { max_acked_ahead: 2, ..CAPS };
     let mut queue = fresh();
     queue.take(NOW, at(10), caps, 0).unwrap();
-    queue.skip(at(1)..at(8));
+    queue.skip(at(1)..at(8), NOW);
     assert_eq!(queue.take(NOW, at(10), caps, 1), Some(at(8)));
 }
 
@@ -384,7 +384,7 @@ mod model {
             }
             Step::Skip(from, len) => {
                 let to = (from + len).min(model.end());
-                queue.skip(at(from)..at(to));
+                queue.skip(at(from)..at(to), now);
                 for (_, state) in model.states.range_mut(from.min(to)..to) {
                     if matches!(state, State::New | State::Returned) {
                         *state = State::Skipped;

@@ -1,0 +1,168 @@
+//! What the queue tests share: one topic of a store on a simulated disk.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use narad_core::{
+    clock::SystemClock,
+    format::{Batch, Offset},
+    log::Log,
+    plugin::{
+        BatchedSync, CodecSet, Incarnation, PartitionId, RetentionDecision, RetentionPolicy, RetentionView,
+    },
+    runtime::{Runtime, RuntimeOptions},
+    store::{Store, StoreOptions, TopicSpec},
+    testkit::SimDisk,
+};
+use narad_server::queue::{Consume, Delivery, QueueError, QueueTopic, Queues, Settle};
+
+/// Longer than anything a test waits for takes.
+pub const BOUND: Duration = Duration::from_secs(30);
+pub const HOUR: Duration = Duration::from_secs(3600);
+pub const ID: Incarnation = Incarnation::new(0xA1);
+
+/// Keeps the newest segment.
+#[derive(Debug)]
+struct NewestSegment;
+
+impl RetentionPolicy for NewestSegment {
+    fn name(&self) -> &str {
+        "newest-segment"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        None
+    }
+    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
+        RetentionDecision::expire(view.segments.len().saturating_sub(1), "test")
+    }
+}
+
+/// One life of a server on a disk.
+#[derive(Clone)]
+pub struct Bed {
+    pub disk: SimDisk,
+    pub store: Store,
+    pub queues: Arc<Queues>,
+    pub topic: QueueTopic,
+}
+
+impl Bed {
+    /// A topic of three partitions whose leases last an hour.
+    pub fn open(disk: &SimDisk) -> Self {
+        Self::open_as(disk, ID, 64 << 20)
+    }
+
+    pub fn open_as(disk: &SimDisk, id: Incarnation, segment_bytes: u64) -> Self {
+        let mut options = RuntimeOptions::default();
+        options.disk = Arc::new(disk.clone());
+        options.clock = Arc::new(SystemClock::new());
+        let runtime = Runtime::new(options);
+        let store = Store::open(&runtime, Path::new("/data"), StoreOptions::default()).unwrap();
+        let queues = Arc::new(Queues::new(&runtime, store.clone()));
+        let spec = TopicSpec {
+            name: "orders".into(),
+            incarnation: id,
+            partitions: 3,
+            codec: Arc::new(narad_codecs::None),
+            readable: CodecSet::new(),
+            retention: Arc::new(NewestSegment),
+            sync: Arc::new(BatchedSync::default()),
+            wake: queues.notifier(),
+            segment_bytes,
+        };
+        let topic =
+            QueueTopic { spec: Arc::new(spec), visibility: HOUR, max_in_flight: 1024, max_acked_ahead: 1024 };
+        Self { disk: disk.clone(), store, queues, topic }
+    }
+
+    /// Ends this life in good order and begins the next.
+    pub fn restart(self) -> Self {
+        self.queues.close();
+        self.store.close().unwrap();
+        Self::open(&self.disk)
+    }
+
+    pub fn log(&self, partition: u32) -> Log {
+        self.store.log(&self.topic.spec, PartitionId(partition)).unwrap()
+    }
+
+    /// Commits messages, each in a frame of its own.
+    pub fn put(&self, partition: u32, texts: &[&str]) {
+        for text in texts {
+            self.log(partition).commit(Batch::of(b"", text.as_bytes())).unwrap();
+        }
+    }
+
+    pub async fn consume(&self, request: Consume) -> Result<Vec<Delivery>, QueueError> {
+        self.queues.consume(&self.topic, request).await
+    }
+
+    /// The next message, if one is there or comes within the bound.
+    pub async fn next(&self) -> Delivery {
+        self.consume(wait(BOUND)).await.unwrap().pop().expect("a message")
+    }
+
+    /// The next message, if one is there now.
+    pub async fn now(&self) -> Option<String> {
+        self.consume(wait(Duration::ZERO)).await.unwrap().pop().map(|delivery| text(&delivery))
+    }
+
+    /// Parks a consumer; it is in line when this returns.
+    pub async fn park(&self, request: Consume) -> tokio::task::JoinHandle<Result<Vec<Delivery>, QueueError>> {
+        let bed = self.clone();
+        let mut consume = Box::pin(async move { bed.consume(request).await });
+        // The first polls open the partitions; the consumer stands in line once they are open.
+        while self.is_shut(request.partition) {
+            assert!(poll(&mut consume).is_none(), "nothing is there yet");
+            tokio::task::yield_now().await;
+        }
+        assert!(poll(&mut consume).is_none(), "nothing is there yet");
+        tokio::spawn(consume)
+    }
+
+    fn is_shut(&self, partition: Option<PartitionId>) -> bool {
+        let open = self.queues.stats(self.topic.spec.incarnation);
+        match partition {
+            Some(partition) => !open.iter().any(|stats| stats.partition == partition),
+            None => open.len() < self.topic.spec.partitions as usize,
+        }
+    }
+
+    pub async fn settle(&self, delivery: &Delivery, how: Settle) -> Result<(), QueueError> {
+        self.queues.settle(&self.topic, delivery.nonce, how).await
+    }
+
+    pub async fn ack(&self, delivery: &Delivery) {
+        self.settle(delivery, Settle::Ack).await.unwrap();
+    }
+
+    pub fn frontier(&self, partition: u32) -> Option<u64> {
+        let stats = self.queues.stats(self.topic.spec.incarnation);
+        let stats = stats.into_iter().find(|stats| stats.partition == PartitionId(partition));
+        stats.and_then(|stats| stats.frontier).map(Offset::get)
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match std::pin::Pin::new(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// A request for one message of any partition.
+pub fn wait(wait: Duration) -> Consume {
+    Consume { wait, partition: None, max: 1, max_bytes: 1 << 20 }
+}
+
+pub fn pinned(partition: u32, wait: Duration) -> Consume {
+    Consume { partition: Some(PartitionId(partition)), ..self::wait(wait) }
+}
+
+pub fn text(delivery: &Delivery) -> String {
+    String::from_utf8(delivery.record.payload.to_vec()).unwrap()
+}
+
+pub fn texts(deliveries: &[Delivery]) -> Vec<String> {
+    deliveries.iter().map(text).collect()
+}
