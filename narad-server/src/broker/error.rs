@@ -103,6 +103,7 @@ impl From<MetaError> for BrokerError {
             MetaError::Exists { existing } => Self::TopicExists { existing },
             MetaError::NotFound { name } => Self::NoTopic(name),
             MetaError::DiskFull { .. } => Self::DiskFull,
+            MetaError::Closed => Self::ShuttingDown,
             other => Self::Meta(other),
         }
     }

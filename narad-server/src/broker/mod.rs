@@ -109,6 +109,8 @@ impl Broker {
     pub async fn close(&self, deadline: Duration) -> Result<(), BrokerError> {
         self.0.queues.close();
         self.0.ingress.close(deadline).await;
+        // Before the store gives the directory to the next process.
+        self.0.catalog.meta().close().await;
         let store = self.0.store.clone();
         Ok(blocking(move || store.close()).await??)
     }

@@ -4,7 +4,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -31,12 +34,13 @@ pub struct RedbMetaStore(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    /// `None` after a failure: redb refuses everything once a file operation of its own has failed, also after the
+    /// `None` once closed, and after a failure: redb refuses everything once a file operation of its own has failed, also after the
     /// cause is gone, so the next call opens the file anew.
     database: RwLock<Option<Database>>,
     /// Writers wait here and not inside redb, so that the version moves in the order of the commits.
     writer: Mutex<()>,
     version: watch::Sender<u64>,
+    closed: AtomicBool,
 }
 
 impl std::fmt::Debug for Inner {
@@ -61,6 +65,7 @@ impl RedbMetaStore {
             database: RwLock::new(Some(database)),
             writer: Mutex::new(()),
             version,
+            closed: AtomicBool::new(false),
         })))
     }
 
@@ -124,6 +129,10 @@ impl Inner {
             return Ok(());
         }
         let mut slot = self.database.write();
+        // Under the lock, so that a close does not come in between.
+        if self.closed.load(Ordering::Acquire) {
+            return Err(MetaError::Closed);
+        }
         if slot.is_none() {
             *slot = Some(open_database(&self.path)?);
             tracing::info!(path = %self.path.display(), "opened the metastore again after a failure");
@@ -258,6 +267,13 @@ impl MetaStore for RedbMetaStore {
             Ok(())
         })
         .await
+    }
+
+    async fn close(&self) {
+        let inner = Arc::clone(&self.0);
+        inner.closed.store(true, Ordering::Release);
+        // Waits for whoever is at it.
+        let _ = tokio::task::spawn_blocking(move || *inner.database.write() = None).await;
     }
 }
 

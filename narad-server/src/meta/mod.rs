@@ -47,6 +47,9 @@ pub enum MetaError {
         /// What does not fit.
         reason: String,
     },
+    /// The store was closed.
+    #[error("the metastore is closed")]
+    Closed,
     /// The store failed. Whether a change that was asked for was made is unknown: look before repeating it.
     #[error("the metastore failed: {source}")]
     Failed {
@@ -95,4 +98,7 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// `NotFound` also when the name belongs to another incarnation.
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError>;
+
+    /// Lets go of what the store holds; every later call answers `Closed`.
+    async fn close(&self);
 }

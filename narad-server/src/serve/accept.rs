@@ -30,7 +30,7 @@ pub(super) struct Connections(Arc<Open>);
 #[derive(Debug)]
 struct Open {
     slots: Arc<Semaphore>,
-    limit: u32,
+    count: watch::Sender<usize>,
     finishing: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -38,17 +38,20 @@ struct Open {
 impl Connections {
     /// At most `limit` at once.
     pub(super) fn new(limit: u32) -> Self {
-        let slots = Arc::new(Semaphore::new(usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS)));
-        Self(Arc::new(Open { slots, limit, finishing: watch::Sender::new(false), tasks: Mutex::default() }))
+        Self(Arc::new(Open {
+            slots: Arc::new(Semaphore::new(usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS))),
+            count: watch::Sender::new(0),
+            finishing: watch::Sender::new(false),
+            tasks: Mutex::default(),
+        }))
     }
 
     /// Closes idle connections and lets the others finish the request they are at, until `deadline`. New ones are
     /// served one request.
     pub(super) async fn finish(&self, deadline: Instant) {
         self.0.finishing.send_replace(true);
-        // Every slot is free when every connection is gone.
-        let all_gone = self.0.slots.acquire_many(self.0.limit);
-        let _ = tokio::time::timeout_at(deadline, all_gone).await;
+        let mut count = self.0.count.subscribe();
+        let _ = tokio::time::timeout_at(deadline, count.wait_for(|&count| count == 0)).await;
     }
 
     /// Waits until `deadline` for those that came meanwhile, then cuts what is left.
@@ -58,11 +61,34 @@ impl Connections {
         left.shutdown().await;
     }
 
-    fn track(&self, task: impl Future<Output = ()> + Send + 'static) {
+    fn track(&self, slot: OwnedSemaphorePermit, serving: impl Future<Output = ()> + Send + 'static) {
+        let entry = Entry::new(slot, &self.0.count);
         let mut tasks = self.0.tasks.lock();
-        tasks.spawn(task);
+        tasks.spawn(async move {
+            serving.await;
+            drop(entry);
+        });
         // Those that have ended are forgotten here, so the set holds little more than the open ones.
         while tasks.try_join_next().is_some() {}
+    }
+}
+
+/// An open connection, as it is counted.
+struct Entry {
+    _slot: OwnedSemaphorePermit,
+    count: watch::Sender<usize>,
+}
+
+impl Entry {
+    fn new(slot: OwnedSemaphorePermit, count: &watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self { _slot: slot, count: count.clone() }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.count.send_modify(|count| *count -= 1);
     }
 }
 
@@ -90,7 +116,7 @@ async fn accept(listener: TcpListener, routes: Router, http: Http, connections: 
                 let _ = stream.set_nodelay(true);
                 let finishing = connections.0.finishing.subscribe();
                 let serving = connection::serve(stream, peer, routes.clone(), Arc::clone(&http), finishing);
-                connections.track(hold(slot, serving));
+                connections.track(slot, serving);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -98,9 +124,4 @@ async fn accept(listener: TcpListener, routes: Router, http: Http, connections: 
             }
         }
     }
-}
-
-async fn hold(slot: OwnedSemaphorePermit, serving: impl Future<Output = ()>) {
-    serving.await;
-    drop(slot);
 }

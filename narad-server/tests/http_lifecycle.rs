@@ -1,0 +1,137 @@
+//! A server's start and end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+
+mod http_support;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http_support::{Narad, answer, config};
+use narad_server::serve::{ServeError, Server};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_keeps_topics_messages_and_acks() {
+    let narad = Narad::start().await;
+    let topic = narad.create("t").await;
+    for payload in ["one", "two"] {
+        narad.post("/v1/topics/t/produce?partition=0", payload).await.is(202);
+    }
+    let first = narad.get("/v1/topics/t/consume?wait=10s").await.is(200).json();
+    assert_eq!(first["payload"], "one");
+    let handle = first["receipt_handle"].as_str().unwrap();
+    narad.post(&format!("/v1/topics/t/ack?receipt_handle={handle}"), "").await.is(204);
+    let dir = narad.stop().await;
+
+    let narad = Narad::start_in(dir, |_| ()).await;
+    assert_eq!(narad.ready().await.json(), serde_json::json!({"status": "ready"}));
+    assert_eq!(narad.get("/v1/topics/t").await.is(200).json()["id"], topic["id"]);
+    let second = narad.get("/v1/topics/t/consume?wait=10s").await.is(200).json();
+    assert_eq!(second["payload"], "two");
+    narad.get("/v1/topics/t/consume").await.is(204);
+    narad.post(&format!("/v1/topics/t/ack?receipt_handle={handle}"), "").await.error(410);
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_consumers_are_answered_at_once_when_it_ends() {
+    let narad = Narad::start().await;
+    narad.create("t").await;
+    assert_eq!(narad.get("/healthz").await.is(200).json(), serde_json::json!({"status": "ok"}));
+    let parked: Vec<_> = (0..5)
+        .map(|_| tokio::spawn(answer(narad.client.get(narad.url("/v1/topics/t/consume?wait=10s")))))
+        .collect();
+    // All of them are at the server, this request among them.
+    loop {
+        let metrics = narad.get("/metrics").await.text;
+        if metrics.contains("narad_http_requests_in_flight 6\n") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let start = Instant::now();
+    narad.stop().await;
+    for poll in parked {
+        assert_eq!(poll.await.unwrap().status, 204);
+    }
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn produces_under_way_are_finished_or_refused_never_lost() {
+    let narad = Arc::new(Narad::start().await);
+    narad.create("t").await;
+    let producers: Vec<_> = (0..8)
+        .map(|producer| {
+            let narad = Arc::clone(&narad);
+            tokio::spawn(async move {
+                let mut accepted = 0;
+                for message in 0..10_000 {
+                    let url = narad.url(&format!("/v1/topics/t/produce?key={producer}"));
+                    match narad.client.post(url).body(message.to_string()).send().await {
+                        Ok(response) if response.status() == 202 => accepted += 1,
+                        _ => break,
+                    }
+                }
+                accepted
+            })
+        })
+        .collect();
+    while !narad.get("/metrics").await.text.contains("narad_messages_produced_total") {
+        tokio::task::yield_now().await;
+    }
+    // The client stays with the producers; the server's end is asked for beside them.
+    let broker = narad.server.broker().clone();
+    broker.close(Duration::from_secs(5)).await.unwrap();
+    let mut accepted = 0;
+    for producer in producers {
+        accepted += producer.await.unwrap();
+    }
+    let narad = Arc::into_inner(narad).unwrap();
+    let _ = narad.server.shutdown().await;
+    let narad = Narad::start_in(narad.dir, |_| ()).await;
+    let mut found = 0;
+    loop {
+        let answer = narad.get("/v1/topics/t/consume?wait=500ms&max=100").await;
+        if answer.status == 204 {
+            break;
+        }
+        found += answer.is(200).json()["messages"].as_array().unwrap().len();
+    }
+    assert!(found >= accepted, "{accepted} were acknowledged and {found} are there");
+    assert!(accepted > 0);
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_on_the_directory_is_told_who_has_it() {
+    let narad = Narad::start().await;
+    let error = Server::start(config(narad.dir.path())).await.unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("in use by") && message.contains(&std::process::id().to_string()), "{message}");
+    narad.get("/healthz").await.is(200);
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_never_runs_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.dev = false;
+    let error = Server::start(config).await.unwrap_err();
+    assert!(matches!(error, ServeError::NoSecurity) && error.to_string().contains("--dev"), "{error}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was opened");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_port_is_named_and_leaves_the_directory_free() {
+    let narad = Narad::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut taken = config(dir.path());
+    taken.http.addr = narad.server.addr().to_string().parse().unwrap();
+    let error = Server::start(taken).await.unwrap_err().to_string();
+    assert!(error.contains(&narad.server.addr().to_string()), "{error}");
+    Server::start(config(dir.path())).await.unwrap().shutdown().await.unwrap();
+    narad.stop().await;
+}
