@@ -43,13 +43,7 @@ async fn parked_consumers_are_answered_at_once_when_it_ends() {
         .map(|_| tokio::spawn(answer(narad.client.get(narad.url("/v1/topics/t/consume?wait=10s")))))
         .collect();
     // All of them are at the server, this request among them.
-    loop {
-        let metrics = narad.get("/metrics").await.text;
-        if metrics.contains("narad_http_requests_in_flight 6\n") {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+    narad.until("/metrics", |metrics| metrics.text.contains("narad_http_requests_in_flight 6\n")).await;
     let start = Instant::now();
     narad.stop().await;
     for poll in parked {
@@ -78,9 +72,7 @@ async fn produces_under_way_are_finished_or_refused_never_lost() {
             })
         })
         .collect();
-    while !narad.get("/metrics").await.text.contains("narad_messages_produced_total") {
-        tokio::task::yield_now().await;
-    }
+    narad.until("/metrics", |metrics| metrics.text.contains("narad_messages_produced_total")).await;
     // The client stays with the producers; the server's end is asked for beside them.
     let broker = narad.server.broker().clone();
     broker.close(Duration::from_secs(5)).await.unwrap();

@@ -88,10 +88,10 @@ impl Catalog {
     async fn find(&self, name: &str) -> Result<Option<Arc<TopicEntry>>, BrokerError> {
         // Before the read: a change that lands in between makes the next lookup read again.
         let version = *self.version.borrow();
-        if let Some(cached) = self.entries.read().get(name) {
-            if cached.checked.load(Ordering::Acquire) == version {
-                return Ok(Some(Arc::clone(&cached.entry)));
-            }
+        if let Some(cached) = self.entries.read().get(name)
+            && cached.checked.load(Ordering::Acquire) == version
+        {
+            return Ok(Some(Arc::clone(&cached.entry)));
         }
         match self.meta.topic(name).await? {
             Some(topic) => self.adopt(topic, version).map(Some),

@@ -72,10 +72,10 @@ pub(super) async fn consume(
         (Some(only), None) => json_response(encode(&topic, only)?),
         (Some(_), Some(_)) => batch(&app, &topic, &deliveries).await?,
     };
-    if let Some(limit) = clamped {
-        if let Ok(value) = HeaderValue::try_from(WithUnits(limit).to_string()) {
-            response.headers_mut().insert(WAIT_CLAMPED, value);
-        }
+    if let Some(limit) = clamped
+        && let Ok(value) = HeaderValue::try_from(WithUnits(limit).to_string())
+    {
+        response.headers_mut().insert(WAIT_CLAMPED, value);
     }
     Ok(response)
 }

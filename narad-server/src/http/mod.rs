@@ -5,6 +5,7 @@ mod body;
 mod counting;
 mod error;
 mod guard;
+mod head;
 mod health;
 mod identity;
 mod message_json;
@@ -112,6 +113,7 @@ impl App {
             .layer(DefaultBodyLimit::disable())
             .layer(from_fn_with_state(self.clone(), guard::check))
             .layer(from_fn_with_state(self.clone(), body::collect))
+            .layer(from_fn_with_state(self.clone(), head::check))
             .layer(from_fn_with_state(self.clone(), counting::count))
             .with_state(self)
     }

@@ -94,16 +94,22 @@ impl Narad {
         self.post("/v1/topics", json!({"name": name}).to_string()).await.is(201).json()
     }
 
-    /// Waits until the server is ready, with a bound.
-    pub async fn ready(&self) -> Answer {
-        for _ in 0..500 {
-            let answer = self.get("/readyz").await;
-            if answer.status == 200 {
-                return answer;
+    /// Asks until the answer is what is waited for, with a bound.
+    pub async fn until(&self, path: &str, is_it: impl Fn(&Answer) -> bool) -> Answer {
+        let asking = async {
+            loop {
+                let answer = self.get(path).await;
+                if is_it(&answer) {
+                    return answer;
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("not ready within its time: {:?}", self.get("/readyz").await);
+        };
+        tokio::time::timeout(Duration::from_secs(20), asking).await.expect("what is waited for comes")
+    }
+
+    pub async fn ready(&self) -> Answer {
+        self.until("/readyz", |answer| answer.status == 200).await
     }
 
     /// Ends the server and gives its data back.
