@@ -108,3 +108,16 @@ async fn a_full_backlog_holds_producers_back_until_it_is_taken() {
     ingress.produce(vec![message(1, "x")]).await.unwrap();
     ingress.close(BOUND).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_on_the_way_to_one_partition_costs_nobody_a_message() {
+    let (ingress, fake) = open(&SimDisk::new(seed()), quick()).await;
+    fake.set_panicking(0, true);
+    ingress.produce(vec![message(0, "a"), message(1, "x"), message(0, "b")]).await.unwrap();
+    fake.wait_for_lookups(0, 2).await;
+    ingress.produce(vec![message(0, "c"), message(1, "y")]).await.unwrap();
+    assert_eq!(texts(&fake.wait_for("orders", ID, 1, 2).await), ["x", "y"]);
+    fake.set_panicking(0, false);
+    assert_eq!(texts(&fake.wait_for("orders", ID, 0, 3).await), ["a", "b", "c"]);
+    ingress.close(BOUND).await;
+}

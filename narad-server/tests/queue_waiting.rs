@@ -10,11 +10,20 @@
 
 mod queue_support;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use narad_core::testkit::{SimDisk, seed};
+use narad_core::{
+    clock::{Clock, SystemClock},
+    testkit::{SimDisk, seed},
+};
 use narad_server::queue::{QueueError, Settle};
-use queue_support::{BOUND, Bed, HOUR, pinned, text, texts, wait};
+use queue_support::{BOUND, Bed, HOUR, ID, pinned, text, texts, wait};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_wait_are_served_in_the_order_in_which_they_came() {
@@ -150,4 +159,44 @@ async fn close_and_delete_answer_who_waits_at_once() {
     assert!(parked.await.unwrap().unwrap().is_empty());
     assert!(matches!(bed.consume(wait(HOUR)).await, Err(QueueError::Closed)));
     bed.ack(&leased).await;
+}
+
+/// A clock that counts how often it is looked at.
+#[derive(Debug, Default)]
+struct Watched {
+    clock: SystemClock,
+    looks: AtomicU64,
+}
+
+impl Clock for Watched {
+    fn unix_ms(&self) -> i64 {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.clock.unix_ms()
+    }
+    fn monotonic(&self) -> Duration {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.clock.monotonic()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_who_wait_on_an_idle_topic_cost_nothing() {
+    let clock = Arc::new(Watched::default());
+    let bed = Bed::open_with(&SimDisk::new(seed()), ID, 64 << 20, Arc::<Watched>::clone(&clock));
+    let mut parked = Vec::new();
+    for _ in 0..1000 {
+        parked.push(bed.park(wait(HOUR)).await);
+    }
+    // Nothing in the queue or the engine does anything without a look at the clock.
+    let looks = clock.looks.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(clock.looks.load(Ordering::Relaxed), looks);
+    bed.put(0, &["a"]);
+    let served = async {
+        while !parked.iter().any(|task| task.is_finished()) {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(BOUND, served).await.unwrap();
+    assert!(parked[0].is_finished() && parked.iter().filter(|task| task.is_finished()).count() == 1);
 }

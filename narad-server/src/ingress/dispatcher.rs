@@ -61,6 +61,8 @@ pub(super) struct Dispatcher {
     reading: bool,
     /// Not to be read before; set when a read failed.
     read_at: Option<Instant>,
+    /// Whether the last read failed, so that it is said once and not at every try.
+    read_failing: bool,
     /// Records and bytes held by all lanes.
     held: (usize, usize),
 }
@@ -88,6 +90,7 @@ impl Dispatcher {
             commits: HashMap::new(),
             reading: false,
             read_at: None,
+            read_failing: false,
             held: (0, 0),
         }
     }
@@ -194,6 +197,7 @@ impl Dispatcher {
         let from = self.progress.read_to();
         match read {
             Ok(batch) if batch.next > from => {
+                self.read_failing = false;
                 self.progress.read(batch.next);
                 let mut expected = from;
                 for record in batch.records {
@@ -209,7 +213,9 @@ impl Dispatcher {
             }
             Ok(_) | Err(Error::NotYet { .. }) => self.read_at = now.checked_add(self.options.retry),
             Err(error) => {
-                tracing::error!(%error, %from, "the produce log cannot be read; trying again");
+                if !std::mem::replace(&mut self.read_failing, true) {
+                    tracing::error!(%error, %from, "the produce log cannot be read; trying again");
+                }
                 self.read_at = now.checked_add(self.options.retry);
             }
         }

@@ -30,6 +30,7 @@ impl Keeper {
         let mut written = *advanced.borrow_and_update();
         // When what was written is to be synced, or what could not be written is to be tried again.
         let mut sync_at: Option<Instant> = None;
+        let mut failing = false;
         loop {
             let open = tokio::select! {
                 changed = advanced.changed() => changed.is_ok(),
@@ -39,8 +40,12 @@ impl Keeper {
             let due = !open || sync_at.is_some_and(|at| at <= Instant::now());
             if checkpoint != written || due {
                 match self.write(checkpoint, due).await {
-                    Ok(()) => written = checkpoint,
-                    Err(error) => tracing::error!(%error, %checkpoint, "the checkpoint could not be written"),
+                    Ok(()) => (written, failing) = (checkpoint, false),
+                    // Said once, not at every try.
+                    Err(error) if !std::mem::replace(&mut failing, true) => {
+                        tracing::error!(%error, %checkpoint, "the checkpoint cannot be written; trying again");
+                    }
+                    Err(_) => {}
                 }
                 let later = Instant::now() + self.interval;
                 let owed = !due || written != checkpoint;

@@ -8,6 +8,7 @@
 //! Nothing here waits for a disk under a lock, speaks HTTP, or remembers a lease beyond the process.
 
 mod consume;
+mod hand_out;
 mod offset_set;
 mod open;
 mod partition;

@@ -39,8 +39,7 @@ impl Shared {
         let mut failure = None;
         while let Some(opened) = opens.join_next().await {
             if let Ok((partition, Err(error))) = opened {
-                let topic = queue.with(|state| Arc::clone(&state.topic.spec.name));
-                tracing::error!(%topic, %partition, %error, "partition cannot be opened for consumers");
+                queue.with(|state| state.say_failing(partition, &error));
                 failure = Some(error);
             }
         }
@@ -79,7 +78,7 @@ impl Shared {
         queue.with(|state| {
             let Some(cell) = state.cell(partition) else { return };
             let (oldest, end) = (log.oldest_offset(), log.high_watermark());
-            cell.log = Some(log);
+            (cell.log, cell.failing) = (Some(log), false);
             let Some(position) = position else { return };
             let (recovered, recovery) = PartitionQueue::recover(&position, oldest, end);
             let changed = recovered.position() != position;

@@ -104,9 +104,10 @@ impl PartitionQueue {
         }
     }
 
-    /// Leases in force, those whose record is being read included.
-    pub(super) fn in_flight(&self) -> usize {
-        self.leases.len()
+    /// Leases in force at `now`, those whose record is being read included.
+    pub(super) fn in_flight(&self, now: Duration) -> usize {
+        let over = self.expiries.iter().take_while(|(at, _)| *at <= now).count();
+        self.leases.len().saturating_sub(over)
     }
 
     /// Offsets acked above the frontier.

@@ -157,7 +157,7 @@ impl Queues {
 
     /// How far the consumers of a topic are; only partitions that were used since the start.
     pub fn stats(&self, id: Incarnation) -> Vec<QueueStats> {
-        self.shared.find(id).map(|queue| queue.stats()).unwrap_or_default()
+        self.shared.find(id).map(|queue| queue.stats(self.shared.now())).unwrap_or_default()
     }
 
     /// Answers everybody who waits, with nothing, and refuses consumes from now on. Leases can still be settled.

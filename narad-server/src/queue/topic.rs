@@ -1,7 +1,6 @@
-//! The queue of one topic: its partitions, its line of consumers, and the hand-out that brings them together.
+//! The queue of one topic: its partitions and its line of consumers, under one lock.
 //!
-//! Everything happens under one lock and none of it does I/O. What needs I/O (opening a partition, reading a record)
-//! is done elsewhere, before or after.
+//! Nothing here does I/O. What needs it (opening a partition, reading a record) is done elsewhere, before or after.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::{
     QueueStats, QueueTopic, Receipt, Settle,
-    partition::{Caps, LeaseGone, PartitionQueue},
+    partition::{LeaseGone, PartitionQueue},
     pump::Signals,
     waiters::{Grant, Waiters},
 };
@@ -34,13 +33,13 @@ pub(super) struct State {
     pub(super) cells: Vec<Cell>,
     pub(super) waiters: Waiters,
     /// The partition whose turn it is.
-    turn: usize,
+    pub(super) turn: usize,
     /// The topic was deleted.
     pub(super) dead: bool,
     /// Somebody opens partitions on behalf of those who wait.
     pub(super) opening: bool,
     /// When the pump will look here because a lease ends.
-    alarm: Option<Duration>,
+    pub(super) alarm: Option<Duration>,
 }
 
 /// One partition.
@@ -50,6 +49,8 @@ pub(super) struct Cell {
     pub(super) queue: Option<PartitionQueue>,
     /// The log as it was last seen; it may have been closed since.
     pub(super) log: Option<Log>,
+    /// The last try to open it failed, which was said then.
+    pub(super) failing: bool,
     /// Held by whoever opens the partition.
     pub(super) gate: Arc<tokio::sync::Mutex<()>>,
     /// Records that could not be read and were passed over.
@@ -138,14 +139,14 @@ impl TopicQueue {
     }
 
     /// The state of each partition that was used.
-    pub(super) fn stats(&self) -> Vec<QueueStats> {
+    pub(super) fn stats(&self, now: Duration) -> Vec<QueueStats> {
         self.with(|state| {
             let used = |(cell, index): (&Cell, u32)| {
                 let queue = cell.queue.as_ref()?;
                 Some(QueueStats {
                     partition: PartitionId(index),
                     frontier: queue.frontier(),
-                    in_flight: queue.in_flight(),
+                    in_flight: queue.in_flight(now),
                     acked_ahead: queue.acked_ahead(),
                     skipped: cell.skipped,
                     lost: cell.lost,
@@ -169,74 +170,8 @@ impl State {
         self.cells.get_mut(partition.0 as usize)
     }
 
-    fn queue(&mut self, partition: PartitionId) -> Option<&mut PartitionQueue> {
+    pub(super) fn queue(&mut self, partition: PartitionId) -> Option<&mut PartitionQueue> {
         self.cell(partition)?.queue.as_mut()
-    }
-
-    /// Hands out until no line's first can be served.
-    fn hand_out(&mut self, store: &Store, now: Duration) {
-        let mut exhausted: Vec<PartitionId> = Vec::new();
-        loop {
-            let first = self
-                .waiters
-                .heads()
-                .filter(|(partition, ..)| partition.is_none_or(|partition| !exhausted.contains(&partition)))
-                .min_by_key(|&(_, ticket, _)| ticket);
-            let Some((partition, ticket, max)) = first else { return };
-            let grants = match partition {
-                Some(partition) => self.collect_pinned(partition, max, store, now),
-                None => self.collect_any(max, store, now),
-            };
-            match (grants.is_empty(), partition) {
-                (false, _) => self.waiters.serve(partition, ticket, grants),
-                (true, Some(partition)) => exhausted.push(partition),
-                // Who takes anything gets nothing: so would everybody.
-                (true, None) => return,
-            }
-        }
-    }
-
-    fn collect_pinned(
-        &mut self,
-        partition: PartitionId,
-        max: usize,
-        store: &Store,
-        now: Duration,
-    ) -> Vec<Grant> {
-        std::iter::from_fn(|| self.take(partition, store, now)).take(max).collect()
-    }
-
-    /// One record from each partition in turn, so that a busy one does not starve the others.
-    fn collect_any(&mut self, max: usize, store: &Store, now: Duration) -> Vec<Grant> {
-        let (mut grants, mut misses) = (Vec::new(), 0);
-        while grants.len() < max && misses < self.cells.len() {
-            let index = self.turn % self.cells.len();
-            self.turn = index + 1;
-            let partition = u32::try_from(index).map_or(PartitionId(u32::MAX), PartitionId);
-            match self.take(partition, store, now) {
-                Some(grant) => {
-                    grants.push(grant);
-                    misses = 0;
-                }
-                None => misses += 1,
-            }
-        }
-        grants
-    }
-
-    /// Leases the next record of a partition.
-    fn take(&mut self, partition: PartitionId, store: &Store, now: Duration) -> Option<Grant> {
-        let caps =
-            Caps { max_in_flight: self.topic.max_in_flight, max_acked_ahead: self.topic.max_acked_ahead };
-        let (oldest, end) = {
-            let cell = self.cell(partition).filter(|cell| !cell.is_shut())?;
-            let log = cell.log.as_ref()?;
-            (log.oldest_offset(), log.high_watermark())
-        };
-        self.jump(partition, oldest, store);
-        let nonce = rand::random();
-        let offset = self.queue(partition)?.take(now, end, caps, nonce)?;
-        Some(Grant { partition, offset, nonce })
     }
 
     /// Follows retention: the frontier is never below what the log keeps.
@@ -257,6 +192,15 @@ impl State {
             topic = &*self.topic.spec.name, %partition, %oldest, messages = lost,
             "retention has passed the frontier; unsettled messages are lost"
         );
+    }
+
+    /// Says that a partition cannot be opened, once for as long as that is so.
+    pub(super) fn say_failing(&mut self, partition: PartitionId, error: &narad_core::Error) {
+        let said = self.cell(partition).is_none_or(|cell| std::mem::replace(&mut cell.failing, true));
+        if !said {
+            let topic = &*self.topic.spec.name;
+            tracing::error!(topic, %partition, %error, "partition cannot be opened; consumers go without it");
+        }
     }
 
     /// Counts records that retention took.
@@ -314,19 +258,6 @@ impl State {
         let spec = Arc::clone(&self.topic.spec);
         if let Some(queue) = self.queue(partition) {
             store.record_position(&spec, partition, queue.position());
-        }
-    }
-
-    /// Sees to it that the pump looks here when the next lease ends, if somebody waits.
-    pub(super) fn arm(&mut self, id: Incarnation, signals: &Signals, now: Duration) {
-        self.alarm = self.alarm.filter(|&at| at > now);
-        if self.waiters.is_empty() {
-            return;
-        }
-        let expiries = self.cells.iter().filter_map(|cell| cell.queue.as_ref()?.next_expiry());
-        if let Some(at) = expiries.min().filter(|&at| self.alarm.is_none_or(|alarm| at < alarm)) {
-            self.alarm = Some(at);
-            signals.set_alarm(at, id);
         }
     }
 }

@@ -35,6 +35,7 @@ pub struct Fake {
     logs: Mutex<HashMap<PathBuf, Log>>,
     gone: Mutex<HashSet<Incarnation>>,
     unavailable: Mutex<HashSet<PartitionId>>,
+    panicking: Mutex<HashSet<PartitionId>>,
     lookups: Mutex<HashMap<PartitionId, u64>>,
     looked_up: Notify,
 }
@@ -46,6 +47,7 @@ impl Fake {
             logs: Mutex::default(),
             gone: Mutex::default(),
             unavailable: Mutex::default(),
+            panicking: Mutex::default(),
             lookups: Mutex::default(),
             looked_up: Notify::new(),
         })
@@ -70,6 +72,15 @@ impl Fake {
     pub fn set_unavailable(&self, partition: u32, unavailable: bool) {
         let mut set = self.unavailable.lock();
         if unavailable {
+            set.insert(PartitionId(partition))
+        } else {
+            set.remove(&PartitionId(partition))
+        };
+    }
+
+    pub fn set_panicking(&self, partition: u32, panicking: bool) {
+        let mut set = self.panicking.lock();
+        if panicking {
             set.insert(PartitionId(partition))
         } else {
             set.remove(&PartitionId(partition))
@@ -125,6 +136,8 @@ impl Partitions for Fake {
         if self.gone.lock().contains(&id) {
             return Lookup::Gone;
         }
+        let panics = self.panicking.lock().contains(&partition);
+        assert!(!panics, "as the test wants it");
         if self.unavailable.lock().contains(&partition) {
             return Lookup::Unavailable(Error::Closed);
         }

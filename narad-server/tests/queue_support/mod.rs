@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use narad_core::{
-    clock::SystemClock,
+    clock::{Clock, SystemClock},
     format::{Batch, Offset},
     log::Log,
     plugin::{
@@ -53,9 +53,13 @@ impl Bed {
     }
 
     pub fn open_as(disk: &SimDisk, id: Incarnation, segment_bytes: u64) -> Self {
+        Self::open_with(disk, id, segment_bytes, Arc::new(SystemClock::new()))
+    }
+
+    pub fn open_with(disk: &SimDisk, id: Incarnation, segment_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         let mut options = RuntimeOptions::default();
         options.disk = Arc::new(disk.clone());
-        options.clock = Arc::new(SystemClock::new());
+        options.clock = clock;
         let runtime = Runtime::new(options);
         let store = Store::open(&runtime, Path::new("/data"), StoreOptions::default()).unwrap();
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
