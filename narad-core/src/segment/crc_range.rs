@@ -2,7 +2,8 @@
 //!
 //! A scan after damage may have to try a frame at every position. If each try summed its whole payload, a message
 //! full of plausible headers would make the scan quadratic. With the CRC of every prefix at hand, a range costs a
-//! few table look-ups: `crc(A ‖ B) = shift(crc(A), |B|) ^ crc(B)`, where the shift is linear over GF(2).
+//! few table look-ups: `crc(A ‖ B) = shift(crc(A), |B|) ^ crc(B)`, where the shift is linear over GF(2). It can be
+//! undone as well, which tells what a damaged header must have summed to without summing its payload for each guess.
 
 use std::sync::LazyLock;
 
@@ -11,14 +12,26 @@ const STEP: usize = 512;
 /// Ranges up to this long are summed directly; that is quicker than the algebra.
 const DIRECT: usize = 2 * STEP;
 
+/// Castagnoli, reflected.
+const POLYNOMIAL: u32 = 0x82F6_3B78;
+
 /// A linear map on CRC values: what it makes of each of the 32 bits.
 type Matrix = [u32; 32];
 
 /// `SHIFTS[k]` carries a CRC over 2^k zero bytes.
 static SHIFTS: LazyLock<[Matrix; 40]> = LazyLock::new(|| {
-    let mut shifts = [[0; 32]; 40];
     // Carrying a CRC over one bit of zero, in the reflected representation.
-    let mut matrix: Matrix = std::array::from_fn(|bit| if bit == 0 { 0x82F6_3B78 } else { 1 << (bit - 1) });
+    powers(std::array::from_fn(|bit| if bit == 0 { POLYNOMIAL } else { 1 << (bit - 1) }))
+});
+
+/// `UNSHIFTS[k]` takes the carrying of `SHIFTS[k]` back.
+static UNSHIFTS: LazyLock<[Matrix; 40]> = LazyLock::new(|| {
+    powers(std::array::from_fn(|bit| if bit == 31 { POLYNOMIAL << 1 | 1 } else { 1 << (bit + 1) }))
+});
+
+/// From the step of one bit to those of 2^k bytes.
+fn powers(mut matrix: Matrix) -> [Matrix; 40] {
+    let mut shifts = [[0; 32]; 40];
     for _ in 0..3 {
         matrix = square(&matrix);
     }
@@ -27,7 +40,7 @@ static SHIFTS: LazyLock<[Matrix; 40]> = LazyLock::new(|| {
         matrix = square(&matrix);
     }
     shifts
-});
+}
 
 fn apply(matrix: &Matrix, value: u32) -> u32 {
     matrix.iter().enumerate().filter(|(bit, _)| value >> bit & 1 == 1).fold(0, |sum, (_, row)| sum ^ row)
@@ -37,9 +50,9 @@ fn square(matrix: &Matrix) -> Matrix {
     matrix.map(|row| apply(matrix, row))
 }
 
-/// Carries `crc` over `len` zero bytes.
-fn shift(mut crc: u32, len: usize) -> u32 {
-    for (k, matrix) in SHIFTS.iter().enumerate() {
+/// Carries `crc` over `len` zero bytes, or with the inverse table back over them.
+fn shift(table: &[Matrix; 40], mut crc: u32, len: usize) -> u32 {
+    for (k, matrix) in table.iter().enumerate() {
         if len >> k & 1 == 1 {
             crc = apply(matrix, crc);
         }
@@ -70,7 +83,14 @@ impl PrefixCrcs {
             return Some(crc32c::crc32c_append(seed, range));
         }
         let (before, until) = (self.prefix(bytes, from)?, self.prefix(bytes, to)?);
-        Some(shift(seed ^ before, range.len()) ^ until)
+        Some(shift(&SHIFTS, seed ^ before, range.len()) ^ until)
+    }
+
+    /// The seed with which [`append`](Self::append) over the range gives `crc`; `None` out of range.
+    pub(crate) fn seed_for(&self, crc: u32, bytes: &[u8], from: usize, to: usize) -> Option<u32> {
+        let range = bytes.get(from..to)?;
+        let (before, until) = (self.prefix(bytes, from)?, self.prefix(bytes, to)?);
+        Some(shift(&UNSHIFTS, crc ^ until, range.len()) ^ before)
     }
 
     fn prefix(&self, bytes: &[u8], end: usize) -> Option<u32> {
@@ -93,6 +113,7 @@ mod tests {
             for seed in [0, 1, 0xDEAD_BEEF] {
                 let direct = crc32c::crc32c_append(seed, &bytes[from..to]);
                 assert_eq!(prefixes.append(seed, &bytes, from, to), Some(direct), "{from}..{to}");
+                assert_eq!(prefixes.seed_for(direct, &bytes, from, to), Some(seed), "{from}..{to}");
             }
         }
         assert_eq!(prefixes.append(0, &bytes, 0, 10_001), None);

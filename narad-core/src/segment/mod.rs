@@ -7,6 +7,7 @@ mod crc_range;
 mod decoded;
 mod encode;
 mod index;
+mod raw_header;
 mod resync;
 mod scan;
 mod verify;
@@ -166,29 +167,25 @@ impl Segment {
         nav.hint = (self.base, 0);
     }
 
-    /// Where the first frame at or above `offset` starts, and the first offset behind the frames in front of it. For
+    /// Where the first frame at or above `offset` starts, and the first offset behind the frames in front of it: what
+    /// lies behind is about to be cut, so only frames whose CRC holds count, and damage is never a reason to cut. For
     /// the active segment, whose index is complete.
     pub(crate) fn place_of(&self, offset: Offset) -> io::Result<Place> {
-        let (file, len, from, holes) = {
+        let (file, end, from) = {
             let nav = self.nav.lock();
             let (base, pos) = nav.index.floor(offset).unwrap_or((self.base, 0));
-            (nav.file.clone(), nav.len, Place { pos, expected: base }, Arc::clone(nav.index.holes()))
+            (nav.file.clone(), nav.index.place(), Place { pos, expected: base })
         };
-        let Some(file) = file else { return Ok(from) };
-        let mut window = Window::new(file, len, READ_CHUNK);
-        let mut place = from;
-        while place.pos < len {
-            if let Some(hole) = hole_at(&holes, place.pos) {
-                place = Place { pos: hole.resume, expected: hole.lost.end.max(place.expected) };
-                continue;
+        let Some(file) = file.filter(|_| offset < end.expected) else { return Ok(end) };
+        let mut walk = Walk::new(file, end.pos, from, Offset::MAX);
+        loop {
+            let before = walk.place();
+            match walk.step()? {
+                Step::Frame { header, .. } if header.base >= offset => return Ok(before),
+                Step::Torn { .. } | Step::End => return Ok(end),
+                Step::Frame { .. } | Step::Misplaced { .. } | Step::Damage { .. } => {}
             }
-            let Some(header) = header_at(&mut window, place.pos, len)? else { break };
-            if header.base >= offset {
-                break;
-            }
-            place = Place { pos: place.pos + header.frame_len(), expected: header.end() };
         }
-        Ok(place)
     }
 
     /// Reads the frame that holds `offset`.
@@ -224,7 +221,8 @@ impl Segment {
                 pos = hole.resume;
                 continue;
             }
-            let Some(header) = header_at(window, pos, len).map_err(io)? else { break };
+            // A frame that is passed over must check out as well: its header says where the next one is.
+            let Some((header, bytes)) = frame_at(window, pos, len).map_err(io)? else { break };
             if offset >= header.end() {
                 pos += header.frame_len();
                 continue;
@@ -232,18 +230,13 @@ impl Segment {
             if offset < header.base {
                 return Ok(Found::Lost(offset..header.base, Unreadable::Corrupt("the frame is missing")));
             }
-            let frame_len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
-            let bytes = window.get(pos, frame_len).map_err(io)?;
-            return match DecodedFrame::decode(bytes, context.codecs, context.log) {
+            return Ok(match DecodedFrame::decode(bytes, context.codecs, context.log) {
                 Ok(frame) => {
                     self.nav.lock().hint = (header.end(), pos + header.frame_len());
-                    Ok(Found::Frame(frame))
+                    Found::Frame(frame)
                 }
-                Err(why) if header.crc_with(bytes.get(HEADER_LEN..).unwrap_or_default()) == header.crc => {
-                    Ok(Found::Lost(header.base..header.end(), why))
-                }
-                Err(_) => break,
-            };
+                Err(why) => Found::Lost(header.base..header.end(), why),
+            });
         }
         // What the index says and what the file holds differ: it was damaged since. The walk decides.
         self.walk_for(offset, context, &file, len).map_err(io)
@@ -321,23 +314,45 @@ impl Segment {
         Ok(Arc::clone(nav.file.insert(Arc::from(file))))
     }
 
+    /// The first offset that is not in it: for a sealed one the base of its successor.
+    pub(crate) fn end(&self) -> Offset {
+        let nav = self.nav.lock();
+        if nav.limit == Offset::MAX { nav.index.place().expected } else { nav.limit }
+    }
+
     /// The commit time of the first record, if it can be read.
     pub(crate) fn first_commit_ms(&self, context: ReadContext<'_>) -> Option<i64> {
-        let file = {
-            let mut nav = self.nav.lock();
-            self.open(&mut nav, context.disk).ok()?
+        self.first_commit(context).ok().flatten()
+    }
+
+    /// The commit time of the first record, `None` where no frame has one that can be read. Keeps no descriptor that
+    /// was not open before.
+    ///
+    /// # Errors
+    /// An I/O error: nothing is said about the record then.
+    pub(crate) fn first_commit(&self, context: ReadContext<'_>) -> io::Result<Option<i64>> {
+        let (open, len, limit) = {
+            let nav = self.nav.lock();
+            (nav.file.clone(), nav.len, nav.limit)
         };
-        let len = self.len();
-        let place = Place { pos: 0, expected: self.base };
-        let Ok(Step::Frame { pos, header, .. }) =
-            Walk::new(Arc::clone(&file), len, place, Offset::MAX).step()
-        else {
-            return None;
+        let file = match open {
+            Some(file) => file,
+            None => Arc::from(context.disk.open(&self.path, OpenMode::Read)?),
         };
-        let mut bytes = vec![0; usize::try_from(header.frame_len()).ok()?];
-        file.read_exact_at(&mut bytes, pos).ok()?;
-        let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok()?;
-        frame.record(header.base).ok().map(|record| record.committed_at_ms)
+        let mut walk = Walk::new(Arc::clone(&file), len, Place { pos: 0, expected: self.base }, limit);
+        let (pos, header) = loop {
+            match walk.step()? {
+                Step::Frame { pos, header, .. } => break (pos, header),
+                Step::Torn { .. } | Step::End => return Ok(None),
+                Step::Damage { .. } | Step::Misplaced { .. } => {}
+            }
+        };
+        let mut bytes =
+            vec![0; usize::try_from(header.frame_len()).map_err(|_| io::ErrorKind::FileTooLarge)?];
+        file.read_exact_at(&mut bytes, pos)?;
+        let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok();
+        let record = frame.and_then(|frame| frame.record(header.base).ok());
+        Ok(record.map(|record| record.committed_at_ms))
     }
 }
 
@@ -350,8 +365,11 @@ fn hole_at(holes: &[Hole], pos: u64) -> Option<&Hole> {
     holes.binary_search_by_key(&pos, |hole| hole.pos).ok().and_then(|index| holes.get(index))
 }
 
-/// The header at `pos`, if one in range is there whose frame lies within `len`.
-fn header_at(window: &mut Window, pos: u64, len: u64) -> io::Result<Option<FrameHeader>> {
+/// The frame at `pos` and its header, if its CRC holds and it lies within `len`.
+fn frame_at(window: &mut Window, pos: u64, len: u64) -> io::Result<Option<(FrameHeader, &[u8])>> {
     let header = window.get(pos, HEADER_LEN)?.first_chunk().and_then(|bytes| FrameHeader::decode(bytes).ok());
-    Ok(header.filter(|header| pos + header.frame_len() <= len))
+    let Some(header) = header.filter(|header| pos + header.frame_len() <= len) else { return Ok(None) };
+    let bytes = window.get(pos, usize::try_from(header.frame_len()).unwrap_or(usize::MAX))?;
+    let holds = header.crc_with(bytes.get(HEADER_LEN..).unwrap_or_default()) == header.crc;
+    Ok(holds.then_some((header, bytes)))
 }

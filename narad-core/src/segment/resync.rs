@@ -1,29 +1,57 @@
 //! Where the next frame is, after one that does not check out.
 //!
-//! Bytes inside a payload must never become a frame, be they a bare magic, a plausible header, or one whole valid
-//! frame. So the evidence is taken in order:
+//! Bytes inside a payload must never become a frame, be they a bare magic, a plausible header, or whole valid frames.
+//! So the place where the damaged frame ends is looked for in order of evidence:
 //!
-//! 1. the end that the damaged header itself states, if a valid frame with the base it implies starts there;
-//! 2. the header with one field corrected so that its CRC holds;
-//! 3. the extent of a header that shows no damage: what lies inside is payload;
-//! 4. the nearest valid frame whose offsets fit and which is followed by what may follow a frame.
+//! 1. the header with another stored length, so that its CRC holds: nothing but the true extent does that;
+//! 2. the end that the header states, if a valid frame with the base it implies starts there;
+//! 3. the header with another field corrected so that its CRC holds over the extent that it states;
+//! 4. the extent of a header that shows no damage: what lies inside is payload;
+//! 5. record after record, as codec 0 lays them out, up to a valid frame or the end of the file;
+//! 6. the nearest valid frame whose offsets fit and which is followed by what may follow a frame.
 //!
-//! Works on the rest of the file in memory; the cost is linear in it.
+//! Works on the rest of the file in memory; the cost is linear in it, whatever it holds.
 
 use memchr::memmem;
 
-use super::crc_range::PrefixCrcs;
-use crate::format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset};
+use super::{
+    crc_range::PrefixCrcs,
+    raw_header::{Bounds, MIN_RECORD, RawHeader},
+};
+use crate::format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, Offset, RECORD_VERSION};
+
+/// Ends tried for a damaged stored length. More frames of one and the same base are somebody's mischief.
+const MAX_ENDS: usize = 64;
+/// Offsets that a lost byte can account for: a frame full of the smallest records, compressed to nearly nothing.
+const MAX_LOST_PER_BYTE: u64 = 1 << 20;
+
+/// What comes after a frame that does not check out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A frame starts there.
+    Frame(u64),
+    /// Valid frames are there and nothing tells whether they are frames of this file or part of a lost payload. They
+    /// are kept to the end of the file and not served; the offsets up to this one are lost.
+    Doubtful(Offset),
+    /// Nothing: a torn tail.
+    Nothing,
+}
 
 /// The rest of a file behind a frame that does not check out.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(super) struct Tail {
     /// Where in the file `bytes` begin.
     start: u64,
     bytes: Vec<u8>,
     prefixes: PrefixCrcs,
     /// Every place at which a frame with a valid CRC starts, whether it is one or lies in a payload.
     valid: Vec<Candidate>,
+    /// First offset and index in `valid`, ascending.
+    by_base: Vec<(Offset, usize)>,
+    /// Behind the last byte that is not zero.
+    zeros_from: usize,
+    /// Records that may still be passed over in search of an end.
+    hops_left: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,125 +66,154 @@ impl Candidate {
     }
 }
 
-/// Which offsets a frame may have at a place.
+/// Where a damaged frame ends.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
-    /// The first offset that has not been seen.
+struct Extent {
+    end: usize,
+    /// The first offset that may follow.
     expected: Offset,
-    /// No record reaches past this.
-    limit: Offset,
-}
-
-impl Bounds {
-    /// Whether a frame may follow one that was lost here; what was lost held at least one record.
-    fn fit(&self, header: &FrameHeader) -> bool {
-        header.base > self.expected && header.end() <= self.limit
-    }
 }
 
 impl Tail {
     /// Indexes `bytes`, which begin at `start` in the file.
-    pub(crate) fn new(start: u64, bytes: Vec<u8>) -> Self {
-        let mut tail = Self { start, prefixes: PrefixCrcs::of(&bytes), bytes, valid: Vec::new() };
-        let found = memmem::find_iter(&tail.bytes, &FRAME_MAGIC).filter_map(|at| tail.check(at)).collect();
-        tail.valid = found;
+    pub(super) fn new(start: u64, bytes: Vec<u8>) -> Self {
+        let mut tail = Self {
+            start,
+            prefixes: PrefixCrcs::of(&bytes),
+            valid: Vec::new(),
+            by_base: Vec::new(),
+            zeros_from: bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1),
+            hops_left: bytes.len() / HEADER_LEN,
+            bytes,
+        };
+        tail.valid = memmem::find_iter(&tail.bytes, &FRAME_MAGIC).filter_map(|at| tail.check(at)).collect();
+        tail.by_base = tail.valid.iter().enumerate().map(|(index, c)| (c.header.base, index)).collect();
+        tail.by_base.sort_unstable();
         tail
     }
 
-    /// The place of the next frame after the one at `pos` that does not check out, or `None` if there is none: what
-    /// lies from `pos` on is a torn tail. `expected` is the first offset that has not been seen, `limit` the offset
-    /// that no record here reaches past.
-    pub(crate) fn next_frame(&self, pos: u64, expected: Offset, limit: Offset) -> Option<u64> {
-        let mut at = usize::try_from(pos.checked_sub(self.start)?).ok()?;
-        let mut bounds = Bounds { expected, limit };
-        loop {
-            let header = RawHeader::at(&self.bytes, at);
-            if let Some(header) = &header
-                && let Some(next) =
-                    self.stated_end(at, header, bounds).or_else(|| self.corrected(at, header, bounds))
-            {
-                return Some(self.start + next as u64);
-            }
-            match header.and_then(|header| header.undamaged(bounds)) {
-                Some(header) => {
-                    let end = at + header.frame_len() as usize;
-                    if end >= self.bytes.len() {
-                        return None;
-                    }
-                    let after = Bounds { expected: header.end(), ..bounds };
-                    if self
-                        .find(end)
-                        .is_some_and(|next| next.header.base >= after.expected && next.header.end() <= limit)
-                    {
-                        return Some(self.start + end as u64);
-                    }
-                    // The frame behind it is damaged too: the same question there.
-                    (at, bounds) = (end, after);
-                }
-                None => return self.nearest(at, bounds).map(|next| self.start + next as u64),
-            }
-        }
-    }
-
-    /// Evidence 1: where the header says it ends, a valid frame starts with the base it implies.
-    fn stated_end(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<usize> {
-        let next = self.find(at + header.stated_len()?)?;
-        let implied = header.base.checked_add(i64::from(header.count)).and_then(Offset::from_i64);
-        (bounds.fit(&next.header) && implied == Some(next.header.base)).then_some(next.at)
-    }
-
-    /// Evidence 2: the header with its count, its base or its stored length corrected has a CRC that holds.
-    fn corrected(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<usize> {
-        let holds = |fixed: RawHeader, end: usize| {
-            self.crc(fixed.crc_of_fields(), at + HEADER_LEN, end) == Some(fixed.crc)
+    /// What comes after the frame at `pos` that does not check out. `expected` is the first offset that has not been
+    /// seen, `limit` the offset that no record here reaches past.
+    pub(super) fn next_frame(&mut self, pos: u64, expected: Offset, limit: Offset) -> Next {
+        let Some(mut at) = pos.checked_sub(self.start).and_then(|at| usize::try_from(at).ok()) else {
+            return Next::Nothing;
         };
-        if let Some(next) =
-            header.stated_len().and_then(|len| self.find(at + len)).filter(|n| bounds.fit(&n.header))
-        {
-            let next_base = next.header.base.to_i64();
-            let count =
-                next_base.checked_sub(header.base).and_then(|n| i32::try_from(n).ok()).filter(|&n| n > 0);
-            let base = next_base.checked_sub(i64::from(header.count)).filter(|&base| base >= 0);
-            let fixes = [
-                count.map(|count| RawHeader { count, ..*header }),
-                base.map(|base| RawHeader { base, ..*header }),
-            ];
-            if fixes.into_iter().flatten().any(|fixed| holds(fixed, next.at)) {
-                return Some(next.at);
+        let mut bounds = Bounds { expected, limit };
+        while let Some(extent) = self.extent(at, bounds) {
+            if extent.end >= self.bytes.len() {
+                return Next::Nothing;
+            }
+            let after = Bounds { expected: extent.expected, limit };
+            if let Some(next) = self.find(extent.end)
+                && after.fit(&next.header)
+            {
+                return Next::Frame(self.start + next.at as u64);
+            }
+            // The frame behind it is damaged too: the same question there.
+            (at, bounds) = (extent.end, after);
+        }
+        self.nearest(at, bounds)
+    }
+
+    /// Where the damaged frame at `at` ends, as far as it says so itself.
+    fn extent(&mut self, at: usize, bounds: Bounds) -> Option<Extent> {
+        let header = RawHeader::at(&self.bytes, at)?;
+        self.other_length(at, &header, bounds)
+            .or_else(|| self.stated_end(at, &header, bounds))
+            .or_else(|| self.repaired(at, &header, bounds))
+            .or_else(|| Self::undamaged(at, &header, bounds))
+            .or_else(|| self.end_of_records(at, bounds))
+    }
+
+    /// Evidence 1.
+    fn other_length(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
+        let expected =
+            header.implied_next().filter(|&next| next > bounds.expected && next <= bounds.limit)?;
+        let payload = at + HEADER_LEN;
+        let holds = |end: usize| {
+            let fixed = end.checked_sub(payload).and_then(|len| header.with_stored(len));
+            fixed.is_some_and(|fixed| self.crc(fixed.crc_of_fields(), payload, end) == Some(header.crc()))
+        };
+        let ends = self.starts_of(expected, payload).take(MAX_ENDS).chain([self.bytes.len()]);
+        ends.into_iter().find(|&end| holds(end)).map(|end| Extent { end, expected })
+    }
+
+    /// Evidence 2.
+    fn stated_end(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
+        let next = self.find(at + header.stated_len()?)?;
+        let fits = bounds.fit_behind_loss(&next.header) && header.implied_next() == Some(next.header.base);
+        fits.then_some(Extent { end: next.at, expected: next.header.base })
+    }
+
+    /// Evidence 3.
+    fn repaired(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
+        let end = at + header.stated_len()?;
+        let sum = self.prefixes.seed_for(header.crc(), &self.bytes, at + HEADER_LEN, end)?;
+        let next = self.find(end).map(|next| next.header.base);
+        let fixed = header.repaired(sum, bounds, next)?;
+        Some(Extent { end, expected: fixed.end() })
+    }
+
+    /// Evidence 4. Offsets are missing in front of a frame that states a later base than is due, or its base is what
+    /// is damaged: its extent is believed and its offsets are not.
+    fn undamaged(at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
+        let header = header.undamaged().filter(|header| bounds.fit(header))?;
+        let end = at + header.frame_len() as usize;
+        let expected = if header.base == bounds.expected { header.end() } else { bounds.expected };
+        Some(Extent { end, expected })
+    }
+
+    /// Evidence 5.
+    fn end_of_records(&mut self, at: usize, bounds: Bounds) -> Option<Extent> {
+        let mut end = at + HEADER_LEN;
+        loop {
+            self.hops_left = self.hops_left.checked_sub(1)?;
+            let (prefix, record) = self.bytes.get(end..)?.split_first_chunk()?;
+            if record.first() != Some(&RECORD_VERSION) {
+                return None;
+            }
+            let len = u64::from(u32::from_be_bytes(*prefix)) + prefix.len() as u64;
+            end = end.checked_add(usize::try_from(len).ok().filter(|_| len >= MIN_RECORD)?)?;
+            if end > self.bytes.len() {
+                return None;
+            }
+            let is_end = end == self.bytes.len()
+                || self.find(end).is_some_and(|next| bounds.fit_behind_loss(&next.header));
+            if is_end {
+                return Some(Extent { end, expected: bounds.expected.saturating_add(1) });
             }
         }
-        let implied = header.base.checked_add(i64::from(header.count)).and_then(Offset::from_i64)?;
-        let payload = at + HEADER_LEN;
-        self.after(at)
-            .iter()
-            .filter(|next| next.header.base == implied && bounds.fit(&next.header) && next.at > payload)
-            .find(|next| {
-                i32::try_from(next.at - payload)
-                    .is_ok_and(|stored| holds(RawHeader { stored, ..*header }, next.at))
-            })
-            .map(|next| next.at)
     }
 
-    /// Evidence 4: the nearest valid frame that fits, followed by what may follow a frame.
-    fn nearest(&self, at: usize, bounds: Bounds) -> Option<usize> {
-        self.after(at)
-            .iter()
-            .find(|candidate| bounds.fit(&candidate.header) && self.is_followed_well(candidate, bounds.limit))
-            .map(|candidate| candidate.at)
+    /// Evidence 6.
+    fn nearest(&mut self, at: usize, bounds: Bounds) -> Next {
+        let from = self.valid.partition_point(|candidate| candidate.at <= at);
+        let mut doubtful = None;
+        for index in from..self.valid.len() {
+            let Some(&candidate) = self.valid.get(index) else { break };
+            if !bounds.fit_behind_loss(&candidate.header) {
+                continue;
+            }
+            if self.is_followed_well(&candidate, bounds.limit) {
+                return Next::Frame(self.start + candidate.at as u64);
+            }
+            let believable = (candidate.at - at) as u64 * MAX_LOST_PER_BYTE;
+            if candidate.header.base.since(bounds.expected) <= believable {
+                doubtful = doubtful.max(Some(candidate.header.end()));
+            }
+        }
+        doubtful.map_or(Next::Nothing, Next::Doubtful)
     }
 
-    /// Whether behind the candidate comes the end of the file, another valid frame that fits, a header that shows no
-    /// damage and states the offset that is due, or what a crash leaves: less than a header, or nothing but zeros.
-    fn is_followed_well(&self, candidate: &Candidate, limit: Offset) -> bool {
+    /// Whether behind the candidate comes the end of the file, another valid frame that fits, a damaged one that
+    /// shows where it ends, or what a crash leaves: less than a header, or nothing but zeros.
+    fn is_followed_well(&mut self, candidate: &Candidate, limit: Offset) -> bool {
         let end = candidate.end();
-        let due = candidate.header.end();
-        let rest = self.bytes.get(end..).unwrap_or_default();
-        rest.len() < HEADER_LEN
-            || self.find(end).is_some_and(|next| next.header.base >= due && next.header.end() <= limit)
-            || RawHeader::at(&self.bytes, end)
-                .and_then(|h| h.undamaged(Bounds { expected: due, limit }))
-                .is_some()
-            || rest.iter().all(|&byte| byte == 0)
+        let due = Bounds { expected: candidate.header.end(), limit };
+        end + HEADER_LEN > self.bytes.len()
+            || end >= self.zeros_from
+            || self.find(end).is_some_and(|next| due.fit(&next.header))
+            || self.extent(end, due).is_some()
     }
 
     /// The valid frame that starts at `at`, if one does.
@@ -165,10 +222,13 @@ impl Tail {
         self.valid.get(index)
     }
 
-    /// The valid frames that start behind `at`.
-    fn after(&self, at: usize) -> &[Candidate] {
-        let index = self.valid.partition_point(|candidate| candidate.at <= at);
-        self.valid.get(index..).unwrap_or_default()
+    /// Where valid frames of that base start, behind `after`.
+    fn starts_of(&self, base: Offset, after: usize) -> impl Iterator<Item = usize> {
+        let index = self.valid.partition_point(|candidate| candidate.at <= after);
+        let from = self.by_base.partition_point(|&entry| entry < (base, index));
+        let same =
+            self.by_base.get(from..).unwrap_or_default().iter().take_while(move |(other, _)| *other == base);
+        same.filter_map(|&(_, index)| self.valid.get(index).map(|candidate| candidate.at))
     }
 
     /// The frame at `at`, if its fields are in range and its CRC holds.
@@ -182,75 +242,4 @@ impl Tail {
     fn crc(&self, seed: u32, from: usize, to: usize) -> Option<u32> {
         self.prefixes.append(seed, &self.bytes, from, to)
     }
-}
-
-/// A header of which any field may be damaged: nothing is in range until it is checked.
-#[derive(Debug, Clone, Copy)]
-struct RawHeader {
-    magic: [u8; 2],
-    flags: u8,
-    count: i32,
-    base: i64,
-    uncompressed: i32,
-    stored: i32,
-    crc: u32,
-}
-
-impl RawHeader {
-    fn at(bytes: &[u8], at: usize) -> Option<Self> {
-        let bytes: &[u8; HEADER_LEN] = bytes.get(at..)?.first_chunk()?;
-        let [m0, m1, flags, c0, c1, c2, c3, b0, b1, b2, b3, b4, b5, b6, b7, rest @ ..] = *bytes;
-        let [u0, u1, u2, u3, s0, s1, s2, s3, k0, k1, k2, k3] = rest;
-        Some(Self {
-            magic: [m0, m1],
-            flags,
-            count: i32::from_be_bytes([c0, c1, c2, c3]),
-            base: i64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
-            uncompressed: i32::from_be_bytes([u0, u1, u2, u3]),
-            stored: i32::from_be_bytes([s0, s1, s2, s3]),
-            crc: u32::from_be_bytes([k0, k1, k2, k3]),
-        })
-    }
-
-    /// Bytes of the whole frame, if the stored length is in range.
-    fn stated_len(&self) -> Option<usize> {
-        let stored = u32::try_from(self.stored).ok().filter(|len| (1..=MAX_FRAME_BYTES).contains(len))?;
-        Some(HEADER_LEN + stored as usize)
-    }
-
-    fn crc_of_fields(&self) -> u32 {
-        let crc = crc32c::crc32c(&[self.flags]);
-        let crc = crc32c::crc32c_append(crc, &self.count.to_be_bytes());
-        let crc = crc32c::crc32c_append(crc, &self.base.to_be_bytes());
-        let crc = crc32c::crc32c_append(crc, &self.uncompressed.to_be_bytes());
-        crc32c::crc32c_append(crc, &self.stored.to_be_bytes())
-    }
-
-    /// The header, if every field is in range, they agree with one another, and the base is the one that is due.
-    fn undamaged(&self, bounds: Bounds) -> Option<FrameHeader> {
-        let header = FrameHeader {
-            flags: self.flags,
-            count: u32::try_from(self.count).ok()?,
-            base: Offset::from_i64(self.base)?,
-            uncompressed_len: u32::try_from(self.uncompressed).ok()?,
-            stored_len: u32::try_from(self.stored).ok()?,
-            crc: self.crc,
-        };
-        FrameHeader::decode(&header.encode()).ok()?;
-        let consistent = self.magic == FRAME_MAGIC
-            && header.base == bounds.expected
-            && header.end() <= bounds.limit
-            && lengths_agree(&header);
-        consistent.then_some(header)
-    }
-}
-
-/// Whether the lengths of a header can be true together: each record takes at least its prefix, codec 0 stores what
-/// it is given, and no codec makes much more of it.
-fn lengths_agree(header: &FrameHeader) -> bool {
-    let (count, raw, stored) =
-        (u64::from(header.count), u64::from(header.uncompressed_len), u64::from(header.stored_len));
-    let holds_records = count.saturating_mul(4) <= raw;
-    let stored_fits = if header.flags == 0 { stored == raw } else { stored <= raw + raw / 64 + 1024 };
-    holds_records && stored_fits
 }

@@ -6,7 +6,7 @@
 use std::{io, ops::Range, sync::Arc};
 
 use super::{
-    resync::Tail,
+    resync::{Next, Tail},
     window::{WALK_CHUNK, Window},
 };
 use crate::{
@@ -31,7 +31,8 @@ pub(crate) enum Step {
         /// Where it starts.
         pos: u64,
     },
-    /// Bytes that are no frame, with a valid frame behind them. The offsets up to it are lost.
+    /// Bytes that are no frame, with a valid frame behind them. The offsets up to it are lost. Where the walk is then
+    /// at the end of the file, valid frames are among the bytes and cannot be told from a payload.
     Damage {
         /// Where the damage starts.
         pos: u64,
@@ -94,18 +95,16 @@ impl Walk {
             return Ok(Step::Frame { pos, header, missing: expected..header.base });
         }
         let limit = self.limit;
-        let next = self.tail()?.next_frame(pos, expected, limit);
-        let Some(next) = next else {
-            self.place.pos = self.len;
-            return Ok(Step::Torn { pos });
+        let (resume, lost_to) = match self.tail()?.next_frame(pos, expected, limit) {
+            Next::Frame(next) => (next, self.valid_frame(next)?.map_or(expected, |header| header.base)),
+            Next::Doubtful(lost_to) => (self.len, lost_to),
+            Next::Nothing => {
+                self.place.pos = self.len;
+                return Ok(Step::Torn { pos });
+            }
         };
-        self.place.pos = next;
-        let lost = match self.valid_frame(next)? {
-            Some(header) => expected..header.base,
-            None => expected..expected,
-        };
-        self.place.expected = lost.end;
-        Ok(Step::Damage { pos, lost })
+        self.place = Place { pos: resume, expected: lost_to };
+        Ok(Step::Damage { pos, lost: expected..lost_to })
     }
 
     /// The header of the frame at `pos`, if its CRC holds.
@@ -129,7 +128,7 @@ impl Walk {
         Ok((crc == header.crc).then_some(header))
     }
 
-    fn tail(&mut self) -> io::Result<&Tail> {
+    fn tail(&mut self) -> io::Result<&mut Tail> {
         let tail = match self.tail.take() {
             Some(tail) => tail,
             None => {
