@@ -5,12 +5,14 @@
 
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
-use super::files::{CONSUMER_AHEAD, CONSUMER_OFFSET, segment_base};
+use super::files::{CONSUMER_AHEAD, CONSUMER_OFFSET, HWM, segment_base};
 use super::watermark::{self, Stated};
 use crate::{
     disk::{Disk, DiskExt, File, FileExt, FileKind, OpenMode},
     error::{Error, Result},
-    format::{AHEAD_SLOT_LEN, AheadSlots, FrameHeader, HEADER_LEN, Offset, decode_consumer_offset},
+    format::{
+        AHEAD_SLOT_LEN, AheadSlots, FrameHeader, HEADER_LEN, Offset, decode_consumer_offset, decode_watermark,
+    },
     segment::{DecodedFrame, Place, ReadContext, SparseIndex, Step, Walk},
 };
 
@@ -111,7 +113,11 @@ pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Re
             last_frame.map(|frame| (before.file, frame)).map(|(file, (_, pos, header))| (file, pos, header));
     }
     let oldest = segments.first().map_or(active.segment.base, |segment| segment.base).min(next);
-    let newest_ms = newest.and_then(|(file, pos, header)| last_commit_ms(context, &*file, pos, &header));
+    let newest_ms = match newest {
+        Some((file, pos, header)) => last_commit_ms(context, &*file, pos, &header)
+            .map_err(|error| Error::io("read", &active.segment.path, error))?,
+        None => None,
+    };
     let stated = stated(context.disk, dir, oldest, next);
     if !keep_active {
         tracing::warn!(path = %active.segment.path.display(), %next, "an empty segment named below the end is passed over");
@@ -148,19 +154,15 @@ fn walk(disk: &dyn Disk, segment: SegmentFile, mode: OpenMode) -> Result<(Active
     Ok((ActiveSurvey { segment, file, index, place }, last))
 }
 
-/// A directory without a segment: offsets go on from what its state files imply.
+/// A directory without a segment: offsets go on from what its state files imply. Nothing else does, so what cannot be
+/// read now fails the open: offsets that start over would be taken for settled ones.
 fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
-    let watermark = match watermark::read(disk, dir) {
-        Stated::Boundary(boundary) => Some(boundary),
-        _ => None,
-    };
-    let frontier = disk
-        .read_small(&dir.join(CONSUMER_OFFSET), 9)
-        .ok()
-        .and_then(|b| decode_consumer_offset(&b))
+    let watermark = small_file(disk, &dir.join(HWM), 9)?.and_then(|bytes| decode_watermark(&bytes));
+    let frontier = small_file(disk, &dir.join(CONSUMER_OFFSET), 9)?
+        .and_then(|bytes| decode_consumer_offset(&bytes))
         .flatten();
-    let ahead =
-        disk.read_small(&dir.join(CONSUMER_AHEAD), 2 * AHEAD_SLOT_LEN).ok().map(|b| AheadSlots::decode(&b));
+    let ahead = small_file(disk, &dir.join(CONSUMER_AHEAD), 2 * AHEAD_SLOT_LEN)?
+        .map(|bytes| AheadSlots::decode(&bytes));
     let ahead = ahead
         .as_ref()
         .and_then(AheadSlots::newest)
@@ -173,6 +175,17 @@ fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
     Ok(Survey { sealed: Vec::new(), active: None, oldest: next, next, newest_ms: None, stated: Some(next) })
 }
 
+/// The content of a small file; `None` when no regular file of that name is there.
+fn small_file(disk: &dyn Disk, path: &Path, limit: usize) -> Result<Option<Vec<u8>>> {
+    match disk.metadata(path) {
+        Ok(metadata) if metadata.kind == FileKind::File => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("stat", path, error)),
+    }
+    disk.read_small(path, limit).map(Some).map_err(|error| Error::io("read", path, error))
+}
+
 fn stated(disk: &dyn Disk, dir: &Path, oldest: Offset, next: Offset) -> Option<Offset> {
     let found = watermark::read(disk, dir);
     let boundary = found.boundary(oldest, next);
@@ -183,12 +196,18 @@ fn stated(disk: &dyn Disk, dir: &Path, oldest: Offset, next: Offset) -> Option<O
 }
 
 /// The commit time of the last record of a frame, if it can be read.
-fn last_commit_ms(context: ReadContext<'_>, file: &dyn File, pos: u64, header: &FrameHeader) -> Option<i64> {
-    let mut bytes = vec![0; usize::try_from(header.frame_len()).ok()?];
-    file.read_exact_at(&mut bytes, pos).ok()?;
-    let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok()?;
-    let last = Offset::new(header.end().get().checked_sub(1)?)?;
-    frame.record(last).ok().map(|record| record.committed_at_ms)
+fn last_commit_ms(
+    context: ReadContext<'_>,
+    file: &dyn File,
+    pos: u64,
+    header: &FrameHeader,
+) -> io::Result<Option<i64>> {
+    let mut bytes = vec![0; usize::try_from(header.frame_len()).map_err(|_| io::ErrorKind::FileTooLarge)?];
+    file.read_exact_at(&mut bytes, pos)?;
+    let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok();
+    let last = header.end().get().checked_sub(1).and_then(Offset::new);
+    let record = frame.zip(last).and_then(|(frame, last)| frame.record(last).ok());
+    Ok(record.map(|record| record.committed_at_ms))
 }
 
 /// The floor for commit times: that of the newest record, unless it lies too far in the future to be true.

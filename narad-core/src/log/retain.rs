@@ -3,7 +3,6 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
 };
 
 use super::{
@@ -19,7 +18,12 @@ use crate::{
 impl Inner {
     /// Asks the policy, detaches what may go under the view's lock, unlinks it outside.
     pub(super) fn sweep(&self, frontier: Option<Offset>) -> Result<Swept> {
-        self.retry_unlinks();
+        let swept = self.detach_expired(frontier);
+        self.unlink_detached();
+        swept
+    }
+
+    fn detach_expired(&self, frontier: Option<Offset>) -> Result<Swept> {
         let infos = self.segment_infos();
         let policy = self.retention.read().clone();
         let high_watermark = self.high_watermark();
@@ -30,7 +34,9 @@ impl Inner {
             self.runtime.metrics().error("storage", "retention_policy");
             RetentionDecision::KEEP
         });
-        let expired = infos.get(..decision.expire.min(infos.len())).unwrap_or_default();
+        // Whatever the policy says: only what is visible can have been kept long enough.
+        let visible = infos.iter().take_while(|info| info.end <= high_watermark).count();
+        let expired = infos.get(..decision.expire.min(visible)).unwrap_or_default();
         let Some(last) = expired.last() else { return Ok(Swept::default()) };
         // What follows the last segment exists before it goes, so that offsets never start over.
         let successor_exists = if last.sealed { self.ensure_active(last)? } else { self.seal_idle(last)? };
@@ -45,7 +51,7 @@ impl Inner {
         };
         self.runtime.cache().cut_below(self.cache_id, last.end);
         self.runtime.metrics().deleted(decision.reason, swept.bytes, swept.records);
-        self.unlink(gone.into_iter().map(|entry| entry.segment.path().to_owned()).collect());
+        self.unlink_again.lock().extend(gone.iter().map(|entry| entry.segment.path().to_owned()));
         Ok(swept)
     }
 
@@ -57,46 +63,56 @@ impl Inner {
             Some((active.first_write_ms?, active.last_write_ms))
         });
         self.learn_times();
-        let now = self.runtime.clock().unix_ms();
-        let view = self.view.read();
-        let ends = view.segments.iter().skip(1).map(|next| next.segment.base()).map(Some).chain([None]);
-        let infos = view.segments.iter().zip(ends).filter_map(|(entry, end)| {
-            let segment = &entry.segment;
+        let clock = self.runtime.clock();
+        let (now, monotonic) = (clock.unix_ms(), clock.monotonic());
+        let mut entries: Vec<Entry> = self.view.read().segments.iter().cloned().collect();
+        let ends = entries.iter().skip(1).map(|next| next.segment.base());
+        let ends: Vec<Offset> = ends.chain(entries.last().map(|last| last.segment.end())).collect();
+        let infos = entries.iter_mut().zip(ends).filter_map(|(entry, end)| {
             let (first, last, sealed) = match entry.times {
                 Times::Known { first, last } => (first, last, true),
                 Times::File(modified) => (modified, modified, true),
                 Times::Active => active_times.map(|(first, last)| (first, last, false))?,
             };
-            let end = end.unwrap_or_else(|| segment.place().expected);
-            let mut info =
-                SegmentInfo::sealed(segment.base(), end, segment.len(), first.min(now), last.min(now));
+            let last = entry.believable(last, now, monotonic);
+            let segment = &entry.segment;
+            let mut info = SegmentInfo::sealed(segment.base(), end, segment.len(), first.min(last), last);
             info.sealed = sealed;
             (sealed || end > segment.base()).then_some(info)
         });
-        infos.collect()
+        let infos = infos.collect();
+        self.view.write().note_ahead(&entries);
+        infos
     }
 
     /// Asks the records of segments that were recovered from disk when they were written: their own first record,
-    /// and their successor's first one. A file's time is the fallback.
+    /// and their successor's first one. A file's time is the fallback, for this sweep alone where a record could not
+    /// be read now.
     fn learn_times(&self) {
         let entries: Vec<Entry> = self.view.read().segments.iter().cloned().collect();
-        let unknown = |entry: &Entry| matches!(entry.times, Times::File(_));
-        if !entries.iter().any(unknown) {
+        let mut firsts: Vec<Option<io::Result<Option<i64>>>> = entries.iter().map(|_| None).collect();
+        let mut first_of = |index: usize| -> Option<Option<i64>> {
+            let (Some(first), Some(entry)) = (firsts.get_mut(index), entries.get(index)) else {
+                return Some(None);
+            };
+            let first = first.get_or_insert_with(|| entry.segment.first_commit(self.read_context()));
+            first.as_ref().ok().copied()
+        };
+        let mut learned = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let Times::File(modified) = entry.times else { continue };
+            let (Some(first), Some(last)) = (first_of(index), first_of(index + 1)) else { continue };
+            let (first, last) = (first.unwrap_or(modified), last.unwrap_or(modified));
+            learned.push((entry.segment.base(), Times::Known { first: first.min(last), last }));
+        }
+        if learned.is_empty() {
             return;
         }
-        let firsts: Vec<_> =
-            entries.iter().map(|entry| entry.segment.first_commit_ms(self.read_context())).collect();
         let mut view = self.view.write();
-        for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| unknown(entry)) {
-            let Times::File(modified) = entry.times else { continue };
-            let first_of = |index: usize| firsts.get(index).copied().flatten();
-            let (first, last) =
-                (first_of(index).unwrap_or(modified), first_of(index + 1).unwrap_or(modified));
-            let known = Times::Known { first: first.min(last), last };
-            if let Some(same) =
-                view.segments.iter_mut().find(|other| other.segment.base() == entry.segment.base())
-            {
-                same.times = known;
+        for (base, times) in learned {
+            let index = view.segments.binary_search_by_key(&base, |entry| entry.segment.base());
+            if let Some(same) = index.ok().and_then(|index| view.segments.get_mut(index)) {
+                same.times = times;
             }
         }
     }
@@ -134,31 +150,26 @@ impl Inner {
         view.segments.drain(..keep).collect()
     }
 
-    fn retry_unlinks(&self) {
-        let left = std::mem::take(&mut *self.unlink_again.lock());
-        self.unlink(left);
-    }
-
-    /// Unlinks oldest first. What fails is counted and tried again by the next sweep.
-    fn unlink(&self, paths: Vec<PathBuf>) {
-        if paths.is_empty() {
-            return;
-        }
+    /// Unlinks what was detached, oldest first, each one durably before the next: whatever fails or crashes, what is
+    /// left in the directory has no hole. What fails is counted and tried again by the next sweep.
+    fn unlink_detached(&self) {
         let disk = self.runtime.disk();
-        for path in paths {
-            match disk.remove_file(&path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "an expired segment could not be unlinked; trying again");
-                    self.runtime.metrics().error("storage", "retention_unlink");
-                    self.unlink_again.lock().push(path);
+        let mut paths = std::mem::take(&mut *self.unlink_again.lock()).into_iter();
+        while let Some(path) = paths.next() {
+            let unlinked = match disk.remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(Error::io("unlink", &path, error))
                 }
+                _ => disk.sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error)),
+            };
+            if let Err(error) = unlinked {
+                tracing::warn!(path = %path.display(), %error, "an expired segment could not be unlinked; trying again");
+                self.runtime.metrics().error("storage", "retention_unlink");
+                let mut waiting = self.unlink_again.lock();
+                let newer = std::mem::take(&mut *waiting);
+                waiting.extend(std::iter::once(path).chain(paths).chain(newer));
+                return;
             }
-        }
-        if let Err(error) = disk.sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error)) {
-            // An expired segment may come back after a power loss; the next sweep takes it again.
-            tracing::warn!(%error, "the unlinking of expired segments may not be durable");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The segments of a log as readers and sweeps see them.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
@@ -25,6 +25,23 @@ pub(super) struct View {
 pub(super) struct Entry {
     pub(super) segment: Arc<Segment>,
     pub(super) times: Times,
+    /// Monotonic time at which a sweep first found these times ahead of the wall clock.
+    pub(super) ahead_since: Option<Duration>,
+}
+
+impl Entry {
+    /// The last write as a sweep takes it. A time ahead of the wall clock counts as now when it is first seen so, and
+    /// ages from there: a date in the far future holds nothing up for years, and one that only looks so while the
+    /// clock is wrong is believed again once the clock is right.
+    pub(super) fn believable(&mut self, last_ms: i64, now_ms: i64, monotonic: Duration) -> i64 {
+        if last_ms <= now_ms {
+            self.ahead_since = None;
+            return last_ms;
+        }
+        let since = *self.ahead_since.get_or_insert(monotonic);
+        let age = i64::try_from(monotonic.saturating_sub(since).as_millis()).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(age)
+    }
 }
 
 /// First and last write of a segment, Unix milliseconds.
@@ -45,6 +62,7 @@ impl View {
         let entries = sealed.iter().zip(limits).map(|(file, limit)| Entry {
             segment: Arc::new(Segment::sealed(file.base, file.path.clone(), file.len, limit)),
             times: Times::File(file.modified_ms),
+            ahead_since: None,
         });
         Self { segments: entries.collect(), has_active: false, oldest_if_empty: end, closed: false }
     }
@@ -58,8 +76,17 @@ impl View {
             let (first, last) = times.unwrap_or_default();
             before.times = Times::Known { first: first.unwrap_or(last), last };
         }
-        self.segments.push_back(Entry { segment, times: Times::Active });
+        self.segments.push_back(Entry { segment, times: Times::Active, ahead_since: None });
         self.has_active = true;
+    }
+
+    /// Remembers since when the times of these segments are ahead of the clock.
+    pub(super) fn note_ahead(&mut self, entries: &[Entry]) {
+        for entry in &mut self.segments {
+            let base = entry.segment.base();
+            let same = entries.binary_search_by_key(&base, |other| other.segment.base()).ok();
+            entry.ahead_since = same.and_then(|index| entries.get(index)).and_then(|same| same.ahead_since);
+        }
     }
 
     /// The oldest offset kept.
