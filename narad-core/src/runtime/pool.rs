@@ -65,7 +65,8 @@ impl Pool {
         }
         slot.running += 1;
         state.ready.push_back((Arc::clone(group), job));
-        if state.idle == 0 && state.started < self.shared.threads {
+        // A worker that was woken for an earlier job counts as idle until it runs: it cannot take this one as well.
+        if state.ready.len() > state.idle && state.started < self.shared.threads {
             let shared = Arc::clone(&self.shared);
             let name = format!("narad-io-{}", state.started);
             if thread::Builder::new().name(name).spawn(move || shared.work()).is_ok() {
@@ -75,7 +76,7 @@ impl Pool {
             // Without a new thread the job waits for one of those that run; without any, it runs here.
             if state.started == 0 {
                 drop(state);
-                self.shared.run_one();
+                self.shared.run_here();
                 return;
             }
         }
@@ -110,10 +111,12 @@ impl Shared {
         }
     }
 
-    fn run_one(&self) {
-        let Some((group, job)) = self.state.lock().ready.pop_front() else { return };
-        run(job);
-        finish(&mut self.state.lock(), group);
+    fn run_here(&self) {
+        loop {
+            let Some((group, job)) = self.state.lock().ready.pop_front() else { return };
+            run(job);
+            finish(&mut self.state.lock(), group);
+        }
     }
 }
 
