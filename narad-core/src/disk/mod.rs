@@ -173,7 +173,8 @@ pub trait DiskExt: Disk {
         Ok(bytes)
     }
 
-    /// Makes `path` a directory, with each missing level above it, each new name durable.
+    /// Makes `path` a directory, with each missing level above it, each new name durable. So is then the name of the
+    /// level that holds them: an earlier attempt may have failed, or died, between making it and syncing its parent.
     fn create_dir_all_durable(&self, path: &Path) -> io::Result<()> {
         let mut missing: Vec<PathBuf> = Vec::new();
         let mut level = Some(path);
@@ -184,6 +185,13 @@ pub trait DiskExt: Disk {
                 Err(error) => return Err(error),
             }
             level = dir.parent();
+        }
+        if let Some(existing) = level.filter(|_| !missing.is_empty()) {
+            match self.sync_dir(parent_of(existing)) {
+                // A directory made here is one that this process can read: that level was there before.
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+                _ => {}
+            }
         }
         for dir in missing.iter().rev() {
             match self.create_dir(dir) {
