@@ -1,6 +1,13 @@
 //! Appended records in memory: nothing is promised about them yet.
 
-use std::{ops::Range, time::Duration};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{
     error::{Error, Result},
@@ -26,8 +33,29 @@ pub(super) struct Buffer {
     since: Option<Duration>,
     /// Bytes that were drained and wait for a write to succeed.
     pub(super) waiting_bytes: u64,
-    /// Moves when a failed commit drops records that were appended.
-    generation: u64,
+    /// Of the records that are appended now.
+    fate: Fate,
+}
+
+/// What has become of the records that were appended between two failed commits: nothing yet, or which of them the
+/// later one dropped. Offsets alone cannot tell, since those of a dropped record are given out again.
+#[derive(Debug, Clone)]
+pub(super) struct Fate(Arc<AtomicU64>);
+
+impl Fate {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+
+    /// Everything at and above `high_watermark` was dropped.
+    fn seal(&self, high_watermark: Offset) {
+        self.0.store(high_watermark.get(), Ordering::Release);
+    }
+
+    /// Whether records that end at `end` were dropped.
+    pub(super) fn has_dropped(&self, end: Offset) -> bool {
+        end.get() > self.0.load(Ordering::Acquire)
+    }
 }
 
 /// Whether the log takes records.
@@ -51,7 +79,7 @@ pub(super) struct Drained {
 impl Buffer {
     /// An empty buffer in front of a log whose next record gets `next`.
     pub(super) fn new(next: Offset) -> Self {
-        Self { gate: Gate::Open, batch: Batch::new(), next, since: None, waiting_bytes: 0, generation: 0 }
+        Self { gate: Gate::Open, batch: Batch::new(), next, since: None, waiting_bytes: 0, fate: Fate::new() }
     }
 
     /// Fails unless the log takes records.
@@ -78,9 +106,9 @@ impl Buffer {
         self.next
     }
 
-    /// Moves when appended records are dropped.
-    pub(super) fn generation(&self) -> u64 {
-        self.generation
+    /// What will have become of the records that are appended now.
+    pub(super) fn fate(&self) -> Fate {
+        self.fate.clone()
     }
 
     /// When the oldest append in it was made.
@@ -136,13 +164,13 @@ impl Buffer {
         self.since = Some(now);
     }
 
-    /// Drops everything; the next record gets `next`.
-    pub(super) fn discard(&mut self, next: Offset) {
+    /// Drops everything above `high_watermark`; the next record gets `next`.
+    pub(super) fn discard(&mut self, next: Offset, high_watermark: Offset) {
         self.batch.clear(DRAIN_BYTES);
         self.since = None;
         self.waiting_bytes = 0;
         self.next = next;
-        self.generation += 1;
+        std::mem::replace(&mut self.fate, Fate::new()).seal(high_watermark);
     }
 
     fn assign(&mut self, count: usize) -> Result<Range<Offset>> {

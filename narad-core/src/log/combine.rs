@@ -25,7 +25,20 @@ pub(super) struct Combiner {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Member>,
-    leading: bool,
+    lead: Lead,
+}
+
+/// Who sees to the queue.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    /// Nobody: it is empty.
+    #[default]
+    Nobody,
+    /// A worker was asked and has not begun. A thread that comes meanwhile leads instead: it may hold the very worker
+    /// that is waited for.
+    Asked,
+    /// Somebody does.
+    Taken,
 }
 
 /// A batch in a cycle, and who waits for its outcome.
@@ -56,12 +69,27 @@ enum Call {
     Done(Outcome),
 }
 
+/// The lead of one cycle by a blocked caller; given up when this goes, even in a panic.
+pub(super) struct Leading<'a, F: FnMut()> {
+    pub(super) combiner: &'a Combiner,
+    /// Has a worker lead.
+    pub(super) ask_worker: F,
+}
+
+impl<F: FnMut()> Drop for Leading<'_, F> {
+    fn drop(&mut self) {
+        if self.combiner.hand_over() == Next::Worker {
+            (self.ask_worker)();
+        }
+    }
+}
+
 /// Who leads the next cycle.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nobody needs to: the queue is empty, or one of the blocked callers was asked.
     Settled,
-    /// A worker: the first in the queue is a future.
+    /// A worker: there are futures in the queue alone.
     Worker,
 }
 
@@ -120,8 +148,8 @@ impl Combiner {
         {
             let mut queue = self.queue.lock();
             queue.waiting.push_back(Member { batch, waiter: Waiter::Thread(Arc::clone(&seat)) });
-            if !queue.leading {
-                queue.leading = true;
+            if queue.lead != Lead::Taken {
+                queue.lead = Lead::Taken;
                 return (seat, Turn::Lead);
             }
         }
@@ -135,11 +163,21 @@ impl Combiner {
     pub(super) fn enter(&self, batch: Batch, deliver: Deliver<Outcome>) -> Next {
         let mut queue = self.queue.lock();
         queue.waiting.push_back(Member { batch, waiter: Waiter::Future(deliver) });
-        if queue.leading {
+        if queue.lead != Lead::Nobody {
             return Next::Settled;
         }
-        queue.leading = true;
+        queue.lead = Lead::Asked;
         Next::Worker
+    }
+
+    /// A worker that was asked to lead begins. Returns whether it is still needed.
+    pub(super) fn begin(&self) -> bool {
+        let mut queue = self.queue.lock();
+        let needed = queue.lead == Lead::Asked;
+        if needed {
+            queue.lead = Lead::Taken;
+        }
+        needed
     }
 
     /// Everything queued by now, but for batches whose caller has gone. For the one who leads.
@@ -148,26 +186,33 @@ impl Combiner {
         waiting.into_iter().filter(|member| !member.is_abandoned()).collect()
     }
 
-    /// Gives the lead up: to the first in the queue, or to nobody.
-    pub(super) fn hand_over(&self) -> Next {
+    /// Gives the lead up: to the first thread in the queue, else to a worker, else to nobody.
+    fn hand_over(&self) -> Next {
         let mut queue = self.queue.lock();
-        match queue.waiting.front() {
-            None => {
-                queue.leading = false;
-                Next::Settled
-            }
-            Some(Member { waiter: Waiter::Thread(seat), .. }) => {
-                seat.call(Call::Lead);
-                Next::Settled
-            }
-            Some(Member { waiter: Waiter::Future(_), .. }) => Next::Worker,
+        let thread = queue.waiting.iter().find_map(|member| match &member.waiter {
+            Waiter::Thread(seat) => Some(seat),
+            Waiter::Future(_) => None,
+        });
+        if let Some(seat) = thread {
+            seat.call(Call::Lead);
+            return Next::Settled;
         }
+        let (lead, next) = if queue.waiting.is_empty() {
+            (Lead::Nobody, Next::Settled)
+        } else {
+            (Lead::Asked, Next::Worker)
+        };
+        queue.lead = lead;
+        next
     }
 
     /// Gives the lead up if the queue is empty; otherwise a worker goes on leading.
     pub(super) fn is_drained(&self) -> bool {
         let mut queue = self.queue.lock();
-        queue.leading = !queue.waiting.is_empty();
-        !queue.leading
+        let drained = queue.waiting.is_empty();
+        if drained {
+            queue.lead = Lead::Nobody;
+        }
+        drained
     }
 }

@@ -2,6 +2,7 @@
 //! behind.
 
 use std::{
+    io,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
@@ -12,10 +13,11 @@ use parking_lot::MutexGuard;
 use super::{
     Inner,
     buffer::{Drained, Gate},
-    combine::{Member, Next, Turn},
+    combine::{Leading, Member, Next, Turn},
     writer::Writer,
 };
 use crate::{
+    disk::parent_of,
     error::{Error, Result},
     format::{Batch, Offset},
     plugin::WakeReason,
@@ -50,10 +52,9 @@ impl Inner {
         match turn {
             Turn::Done(outcome) => outcome,
             Turn::Lead => {
+                let lead = Leading { combiner: &self.combiner, ask_worker: || self.lead_on_worker() };
                 self.run_cycle(self.combiner.take());
-                if self.combiner.hand_over() == Next::Worker {
-                    self.lead_on_worker();
-                }
+                drop(lead);
                 seat.outcome()
             }
         }
@@ -79,12 +80,17 @@ impl Inner {
         self.buffer.lock().check_open()
     }
 
-    /// Has a worker lead until the queue is empty.
+    /// Has a worker lead until the queue is empty, unless a thread has taken the lead by the time it begins.
     fn lead_on_worker(self: &Arc<Self>) {
         let log = Arc::clone(self);
         self.runtime.spawn(&self.group, move || {
+            if !log.combiner.begin() {
+                return;
+            }
             loop {
-                log.run_cycle(log.combiner.take());
+                let members = log.combiner.take();
+                // A panic behind the cycle itself, in somebody's waker, must not leave the lead taken.
+                _ = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members)));
                 if log.combiner.is_drained() {
                     return;
                 }
@@ -132,19 +138,21 @@ impl Inner {
             return Ok(Committed { offsets, advanced: false });
         }
         let end = drained.base.saturating_add(drained.batch.len() as u64);
-        match self.make_durable(&mut writer, drained) {
+        let outcome = match self.make_durable(&mut writer, drained) {
             Ok(()) => {
                 self.advance(&mut writer, end);
                 Ok(Committed { offsets, advanced: true })
             }
             Err(failure) => Err(self.abandon(&mut writer, failure)),
-        }
+        };
+        self.settle_debts();
+        outcome
     }
 
     fn make_durable(&self, writer: &mut Writer, drained: Drained) -> Result<(), Failure> {
         let context = self.write_context();
         if !drained.batch.is_empty() {
-            self.prepare_segment(writer, drained.base)?;
+            self.prepare_segment(writer, drained.base).map_err(Failure::Clean)?;
             let base = drained.base;
             let batch = writer.encode(drained, context).map_err(|(error, _)| Failure::Clean(error))?;
             self.cache_written(base, batch);
@@ -156,25 +164,43 @@ impl Inner {
     }
 
     /// Sees to it that the next frame, which begins at `base`, has a segment to go to.
-    fn prepare_segment(&self, writer: &mut Writer, base: Offset) -> Result<(), Failure> {
+    pub(super) fn prepare_segment(&self, writer: &mut Writer, base: Offset) -> Result<()> {
         if writer.active.is_some() && !self.wants_roll(writer) {
-            return Ok(());
+            return writer.settle_name(&**self.runtime.disk());
         }
-        writer.sync().map_err(Failure::Poison)?;
-        self.roll(writer, base).map_err(Failure::Clean)
+        self.roll(writer, base)
     }
 
-    pub(super) fn wants_roll(&self, writer: &Writer) -> bool {
-        let roll_age = self.retention.read().roll_age();
+    fn wants_roll(&self, writer: &Writer) -> bool {
+        let policy = Arc::clone(&*self.retention.read());
+        let roll_age = catch_unwind(AssertUnwindSafe(|| policy.roll_age())).unwrap_or_else(|_| {
+            tracing::error!(log = %self.options.identity, policy = policy.name(), "a retention policy panicked; not rolling by age");
+            self.runtime.metrics().error("storage", "retention_policy");
+            None
+        });
         writer.wants_roll(self.options.segment_bytes, roll_age, self.runtime.clock().unix_ms())
     }
 
     /// Starts the segment for the frames from `base` on and seals the one before it.
     pub(super) fn roll(&self, writer: &mut Writer, base: Offset) -> Result<()> {
+        if self.view.read().segments.is_empty() {
+            self.settle_dir_name()?;
+        }
         let times = writer.active.as_ref().map(|active| (active.first_write_ms, active.last_write_ms));
         let segment = writer.start_segment(base, &self.dir, &**self.runtime.disk())?;
         self.view.write().push_active(segment, times);
         Ok(())
+    }
+
+    /// Makes the name of the log's own directory durable, before its first segment relies on it: whoever created it may
+    /// have died, or failed, before that.
+    fn settle_dir_name(&self) -> Result<()> {
+        let parent = parent_of(&self.dir);
+        match self.runtime.disk().sync_dir(parent) {
+            // A directory that this process created is one that it can read: this one was there before.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced.map_err(|error| Error::io("fsync", parent, error)),
+        }
     }
 
     /// Moves the watermark over everything that was just made durable. A roll that is due now may fail: it is tried
@@ -201,9 +227,9 @@ impl Inner {
                 return self.poison(error);
             }
         };
-        match writer.discard(high_watermark, self.start) {
+        match writer.discard(high_watermark, self.start.max(high_watermark)) {
             Ok(next) => {
-                self.buffer.lock().discard(next);
+                self.buffer.lock().discard(next, high_watermark);
                 tracing::warn!(log = %self.options.identity, %error, %next, "a commit failed and left nothing behind");
                 self.runtime.metrics().error("storage", "commit");
                 error
@@ -222,7 +248,8 @@ impl Inner {
         self.runtime.metrics().error("storage", "fsync_poisoned");
         let error = Error::Poisoned { source: Arc::new(source) };
         let mut buffer = self.buffer.lock();
-        buffer.discard(self.high_watermark());
+        let high_watermark = self.high_watermark();
+        buffer.discard(high_watermark, high_watermark);
         if !matches!(buffer.gate(), Gate::Closed) {
             buffer.set_gate(Gate::Poisoned(error.clone()));
         }

@@ -9,14 +9,15 @@ use std::{
 use super::{Inner, buffer::DRAIN_INTERVAL, writer::Writer};
 use crate::{
     error::{Error, Result},
-    format::{Batch, Offset},
+    format::Batch,
     plugin::SyncDecision,
     runtime::Due,
 };
 
 impl Due for Inner {
     fn due(self: Arc<Self>) {
-        *self.armed.lock() = None;
+        let now = self.runtime.clock().monotonic();
+        self.armed.lock().take_if(|entry| entry.at <= now);
         self.spawn_pass();
     }
 }
@@ -28,7 +29,7 @@ impl Inner {
         let (appended, full) = {
             let mut buffer = self.buffer.lock();
             let offsets = buffer.append(batch, now)?;
-            (super::Appended { offsets, generation: buffer.generation() }, buffer.is_full())
+            (super::Appended { offsets, fate: buffer.fate() }, buffer.is_full())
         };
         if full {
             self.spawn_pass();
@@ -45,20 +46,34 @@ impl Inner {
         let log = Arc::clone(self);
         self.runtime.spawn(&self.group, move || {
             log.pass_queued.store(false, Ordering::Release);
-            log.pass();
+            if catch_unwind(AssertUnwindSafe(|| log.pass())).is_err() {
+                log.poison(Error::Internal { what: "a drain panicked" });
+            }
         });
     }
 
-    /// Has the timer call at `at`, unless it calls earlier anyway.
+    /// Has the timer call at `at`, unless it calls earlier anyway. A log has one entry at most.
     fn arm(self: &Arc<Self>, at: Duration) {
         let mut armed = self.armed.lock();
-        if armed.is_some_and(|earlier| earlier <= at) {
+        if armed.is_some_and(|earlier| earlier.at <= at) {
             return;
         }
-        *armed = Some(at);
-        drop(armed);
         let due: Weak<dyn Due> = Arc::downgrade(self) as Weak<dyn Due>;
-        self.runtime.schedule(at, due);
+        if let Some(later) = armed.replace(self.runtime.schedule(at, due)) {
+            self.runtime.cancel(later);
+        }
+    }
+
+    /// The writer owes nothing: takes the timer's entry back, unless records have been appended meanwhile. Those who
+    /// append arm the timer after their records are in the buffer, so an entry of theirs is never lost.
+    pub(super) fn settle_debts(&self) {
+        let mut buffer = self.buffer.lock();
+        buffer.waiting_bytes = 0;
+        if buffer.since().is_none()
+            && let Some(entry) = self.armed.lock().take()
+        {
+            self.runtime.cancel(entry);
+        }
     }
 
     /// Does what is owed, and arms the timer for what is owed later.
@@ -82,8 +97,9 @@ impl Inner {
         let Ok(sync) = self.sync_if_due(&mut writer, now) else { return };
         drop(writer);
         let buffered = self.buffer.lock().since().map(|since| since + DRAIN_INTERVAL);
-        if let Some(at) = [retry, sync, buffered].into_iter().flatten().min() {
-            self.arm(at.max(now + Duration::from_millis(1)));
+        match [retry, sync, buffered].into_iter().flatten().min() {
+            Some(at) => self.arm(at.max(now + Duration::from_millis(1))),
+            None => self.settle_debts(),
         }
     }
 
@@ -95,7 +111,7 @@ impl Inner {
         if is_full || since.is_some_and(|since| since + DRAIN_INTERVAL <= now) {
             let (drained, _) = self.buffer.lock().drain(&mut [])?;
             let records = drained.batch.len() as u64;
-            let encoded = match self.segment_for_drain(writer, drained.base) {
+            let encoded = match self.prepare_segment(writer, drained.base) {
                 Ok(()) => writer.encode(drained, self.write_context()).map(drop),
                 Err(error) => Err((error, drained)),
             };
@@ -113,14 +129,6 @@ impl Inner {
             writer.sync().map_err(|error| self.poison_from_drain(writer, error))?;
         }
         Ok(())
-    }
-
-    fn segment_for_drain(&self, writer: &mut Writer, base: Offset) -> Result<()> {
-        if writer.active.is_some() && !self.wants_roll(writer) {
-            return Ok(());
-        }
-        writer.sync().map_err(|error| self.poison_from_drain(writer, error))?;
-        self.roll(writer, base)
     }
 
     /// Asks the policy about what is unsynced; answers when it wants to be asked again. An error: the log is poisoned.

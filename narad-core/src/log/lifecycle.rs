@@ -22,7 +22,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    disk::OpenMode,
+    disk::{Disk, OpenMode},
     error::{Error, Result},
     format::Offset,
     plugin::WakeReason,
@@ -46,10 +46,16 @@ impl Inner {
         let needs_sync = survey.stated.is_none();
         let floor = commit_time_floor(survey.newest_ms, runtime.clock().unix_ms(), dir);
         let mut writer = Writer::new(WatermarkFile::new(disk, dir), floor);
+        // Without a statement the boundary comes from frames that a dead process may never have synced: nothing shown
+        // now may be taken back by a power loss.
+        if needs_sync
+            && survey.active.is_none()
+            && let Some(last) = survey.sealed.last()
+        {
+            sync_file(disk, &last.path)?;
+        }
         let (view, next) = adopt(survey, boundary, &mut writer);
         if needs_sync {
-            // The boundary comes from frames that a dead process may never have synced: nothing shown now may be
-            // taken back by a power loss.
             writer.sync_recovered()?;
         }
         let log = Arc::new(Self {
@@ -103,7 +109,8 @@ impl Inner {
         }
         let boundary = self.high_watermark();
         let survey = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
-        let mut fresh = Writer::new(WatermarkFile::new(&**self.runtime.disk(), &self.dir), writer.newest_ms);
+        // What is known of `hwm` stays known: a failed attempt to empty it is not undone by looking at it again.
+        let mut fresh = Writer::new(writer.watermark.clone(), writer.newest_ms);
         let recovered = survey.next;
         let (view, _) = adopt(survey, Offset::ZERO, &mut fresh);
         let next = fresh.discard(boundary, recovered.max(boundary))?;
@@ -115,7 +122,7 @@ impl Inner {
         *self.view.write() = view;
         *writer = fresh;
         let mut buffer = self.buffer.lock();
-        buffer.discard(next);
+        buffer.discard(next, boundary);
         buffer.set_gate(Gate::Open);
         tracing::info!(log = %self.options.identity, %boundary, "the log was reopened and takes records again");
         Ok(())
@@ -136,6 +143,7 @@ impl Inner {
             view.segments.clear();
             outcome
         };
+        self.settle_debts();
         self.hot.clear();
         self.runtime.cache().forget(self.cache_id);
         self.announce(WakeReason::Closed);
@@ -145,8 +153,9 @@ impl Inner {
     fn close_files(&self, writer: &mut Writer) -> Result<()> {
         let drained = {
             let mut buffer = self.buffer.lock();
-            // A poisoned log is left as it is: what its files hold is for the next open to find out.
             if buffer.check_open().is_err() {
+                drop(buffer);
+                self.cut_unknown_tail(writer);
                 return Ok(());
             }
             let (drained, _) = buffer.drain(&mut [])?;
@@ -157,30 +166,36 @@ impl Inner {
         if let Err(error) = &written {
             tracing::warn!(log = %self.options.identity, %error, "records that nobody committed were lost at close");
         }
-        writer.sync()?;
+        if let Err(error) = writer.sync() {
+            self.poison(error.clone());
+            self.cut_unknown_tail(writer);
+            return Err(error);
+        }
         let boundary = self.high_watermark();
-        if self.wants_roll_at_close(writer) {
-            _ = self
-                .roll(writer, boundary)
-                .inspect_err(|error| tracing::warn!(%error, "not rolled at close"));
+        if writer.wants_roll(self.options.segment_bytes, None, 0) {
+            let base = writer.committed_end().unwrap_or_default().max(boundary);
+            _ = self.roll(writer, base).inspect_err(|error| tracing::warn!(%error, "not rolled at close"));
         }
         writer.watermark.write(&**self.runtime.disk(), boundary)?;
         written
     }
 
+    /// Cuts what lies above the high watermark, all of it refused or never promised, after a failed fsync: the next open
+    /// would find it in the system's cache and show it, and a power loss would take it back. States no boundary.
+    fn cut_unknown_tail(&self, writer: &mut Writer) {
+        let high_watermark = self.high_watermark();
+        if let Err(error) = writer.discard(high_watermark, high_watermark) {
+            tracing::warn!(log = %self.options.identity, %error, "what a failed fsync left behind could not be cut at close");
+        }
+    }
+
     fn write_last(&self, writer: &mut Writer, drained: super::buffer::Drained) -> Result<()> {
         let context = self.write_context();
         if !drained.batch.is_empty() {
-            if writer.active.is_none() {
-                self.roll(writer, drained.base)?;
-            }
+            self.prepare_segment(writer, drained.base)?;
             writer.encode(drained, context).map_err(|(error, _)| error)?;
         }
         writer.write(context)
-    }
-
-    fn wants_roll_at_close(&self, writer: &Writer) -> bool {
-        writer.wants_roll(self.options.segment_bytes, None, 0)
     }
 }
 
@@ -195,6 +210,11 @@ fn cut_torn_tail(active: &mut ActiveSurvey) -> Result<()> {
     active.file.sync_data().map_err(|error| Error::io("fsync", path, error))?;
     active.segment.len = active.place.pos;
     Ok(())
+}
+
+fn sync_file(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let file = disk.open(path, OpenMode::Read).map_err(|error| Error::io("open", path, error))?;
+    file.sync_data().map_err(|error| Error::io("fsync", path, error))
 }
 
 /// Hands what was surveyed to the writer and to the readers.

@@ -41,14 +41,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64},
     },
-    time::Duration,
 };
 
 use event_listener::Event;
 use parking_lot::{Mutex, RwLock};
 
 use self::{
-    buffer::{Buffer, Gate},
+    buffer::{Buffer, Fate, Gate},
     combine::Combiner,
     view::{HotSet, Times, View},
     writer::{WriteContext, Writer},
@@ -62,7 +61,7 @@ use crate::{
     error::{Error, Result},
     format::{Batch, Offset, Record},
     plugin::{CodecSet, LogIdentity, RetentionPolicy, WakeReason},
-    runtime::Runtime,
+    runtime::{Runtime, TimerEntry},
     segment::CacheId,
 };
 
@@ -101,7 +100,7 @@ struct Inner {
     /// Whether something has read here since frames last entered the cache as they were written.
     read_since_write: AtomicBool,
     /// When the timer will call, if it will.
-    armed: Mutex<Option<Duration>>,
+    armed: Mutex<Option<TimerEntry>>,
     pass_queued: AtomicBool,
     /// Expired segments whose unlink failed.
     unlink_again: Mutex<Vec<PathBuf>>,
@@ -112,7 +111,7 @@ struct Inner {
 pub struct Appended {
     /// Their offsets, if no failed commit drops them.
     pub offsets: Range<Offset>,
-    generation: u64,
+    fate: Fate,
 }
 
 /// What a batch read found.
@@ -215,11 +214,11 @@ impl Log {
     /// # Errors
     /// `Discarded` when a failed commit has dropped these records; otherwise as [`commit`](Self::commit).
     pub fn commit_appended(&self, appended: &Appended) -> Result<()> {
-        self.0.check_generation(appended)?;
+        self.0.check_kept(appended)?;
         if self.high_watermark() < appended.offsets.end {
             self.0.commit(Batch::new())?;
         }
-        self.0.check_generation(appended)
+        self.0.check_kept(appended)
     }
 
     /// [`commit_appended`](Self::commit_appended) on the runtime's workers.
@@ -229,11 +228,11 @@ impl Log {
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (log, appended) = (self.clone(), appended.clone());
         async move {
-            log.0.check_generation(&appended)?;
+            log.0.check_kept(&appended)?;
             if log.high_watermark() < appended.offsets.end {
                 log.commit_async(Batch::new()).await?;
             }
-            log.0.check_generation(&appended)
+            log.0.check_kept(&appended)
         }
     }
 
@@ -356,7 +355,8 @@ impl Log {
     }
 
     /// Writes and syncs what was appended, writes the exact high watermark, and lets go of every file. Lands between
-    /// two commits. Calls after it answer `Closed`; closing again does nothing. A poisoned log is left as it is.
+    /// two commits. Calls after it answer `Closed`; closing again does nothing. A poisoned log writes and states nothing;
+    /// what lies above its watermark is cut if that can be done.
     ///
     /// # Errors
     /// What could not be written or synced. The log is closed all the same, and the next open recovers as after a
@@ -374,12 +374,12 @@ impl Log {
 }
 
 impl Inner {
-    fn check_generation(&self, appended: &Appended) -> Result<()> {
-        let buffer = self.buffer.lock();
-        if buffer.generation() == appended.generation || appended.offsets.end <= self.high_watermark() {
+    /// Fails when a failed commit has dropped these records.
+    fn check_kept(&self, appended: &Appended) -> Result<()> {
+        if !appended.fate.has_dropped(appended.offsets.end) {
             return Ok(());
         }
-        buffer.check_open()?;
+        self.buffer.lock().check_open()?;
         Err(Error::Discarded { first: appended.offsets.start })
     }
 

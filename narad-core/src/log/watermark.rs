@@ -59,7 +59,7 @@ impl Stated {
 }
 
 /// The file, in the hands of an open log.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct WatermarkFile {
     path: PathBuf,
     state: State,
@@ -84,6 +84,8 @@ impl WatermarkFile {
         let state = match disk.metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => State::Released,
             Ok(metadata) if metadata.kind != FileKind::File => State::Blocked,
+            // Emptied by a process whose fsync may have failed or never come.
+            Ok(metadata) if metadata.len == 0 => State::Doubtful,
             _ => State::Stated,
         };
         if state == State::Blocked {
@@ -99,6 +101,11 @@ impl WatermarkFile {
         }
         let file = match disk.open(&self.path, OpenMode::ReadWrite) {
             Ok(file) => file,
+            // It could not be looked at when the log was opened, and there is none.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.state = State::Released;
+                return Ok(());
+            }
             Err(error) => return Err(Error::io("open", &self.path, error)),
         };
         if self.state == State::Doubtful {

@@ -16,7 +16,7 @@ use crate::{
     error::{Error, Result},
     format::{Batch, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset},
     plugin::{Codec, LogIdentity, Unsynced},
-    segment::{EncodeError, Segment, encode_frame, is_written},
+    segment::{EncodeError, Place, Segment, encode_frame, is_written},
 };
 
 /// Memory kept for the next frames between two of them.
@@ -43,6 +43,8 @@ pub(super) struct Active {
     /// Wall time of its first and its last write; of a recovered one, what its records say.
     pub(super) first_write_ms: Option<i64>,
     pub(super) last_write_ms: i64,
+    /// Whether its name is durable: not known of one without a frame, whose creator may have died right after that.
+    name_is_durable: bool,
 }
 
 /// The write side.
@@ -51,6 +53,8 @@ pub(super) struct Writer {
     pub(super) active: Option<Active>,
     /// Where the next frame goes: behind everything that was encoded.
     end: u64,
+    /// Where the committed frames end; `None` while a recovered tail lies above the high watermark.
+    committed: Option<Place>,
     /// Frames above the high watermark, encoded and perhaps written, in order.
     pending: Vec<(FrameHeader, u64)>,
     /// The bytes of the frames that are not synced, and where they begin. Kept until an fsync has succeeded.
@@ -74,6 +78,7 @@ impl Writer {
         Self {
             active: None,
             end: 0,
+            committed: None,
             pending: Vec::new(),
             unsynced: Vec::new(),
             unsynced_start: 0,
@@ -101,6 +106,7 @@ impl Writer {
         let segment = Arc::new(segment);
         self.end = survey.place.pos;
         self.tail_dirty = has_tail;
+        self.committed = (!has_tail).then_some(survey.place);
         self.active = Some(Active {
             segment: Arc::clone(&segment),
             file,
@@ -108,6 +114,7 @@ impl Writer {
             // Filled in from the first record when a roll or a sweep asks; the file's own time until then.
             first_write_ms: (!is_empty).then_some(modified_ms),
             last_write_ms: newest_ms.unwrap_or(modified_ms),
+            name_is_durable: !is_empty,
         });
         segment
     }
@@ -219,6 +226,9 @@ impl Writer {
         if let Some(active) = &self.active {
             active.segment.note_written(&self.pending);
         }
+        if let Some((last, pos)) = self.pending.last() {
+            self.committed = Some(Place { pos: pos + last.frame_len(), expected: last.end() });
+        }
         self.pending.clear();
         self.pending.shrink_to(64);
         self.tail_dirty = false;
@@ -230,16 +240,24 @@ impl Writer {
     /// The truncate or its fsync failed: what is in the file is not known.
     pub(super) fn discard(&mut self, high_watermark: Offset, next_if_clean: Offset) -> Result<Offset> {
         self.drop_unsynced();
-        let Some(active) = &self.active else { return Ok(next_if_clean) };
+        let Some(active) = &mut self.active else { return Ok(next_if_clean) };
         let segment = &active.segment;
-        let place =
-            segment.place_of(high_watermark).map_err(|error| Error::io("read", &active.path, error))?;
+        let place = match self.committed {
+            Some(place) => place,
+            None => {
+                segment.place_of(high_watermark).map_err(|error| Error::io("read", &active.path, error))?
+            }
+        };
         if self.tail_dirty {
             active.file.set_len(place.pos).map_err(|error| Error::io("truncate", &active.path, error))?;
             active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
             segment.note_truncated(place);
             self.tail_dirty = false;
         }
+        if place.pos == 0 {
+            active.first_write_ms = None;
+        }
+        self.committed = Some(place);
         (self.end, self.unsynced_start) = (place.pos, place.pos);
         Ok(place.expected.max(high_watermark))
     }
@@ -260,6 +278,11 @@ impl Writer {
     /// Whether frames above the high watermark are in the file or on their way to it.
     pub(super) fn has_uncommitted(&self) -> bool {
         !self.pending.is_empty() || self.tail_dirty
+    }
+
+    /// The first offset behind the committed frames of the active segment, where that is known.
+    pub(super) fn committed_end(&self) -> Option<Offset> {
+        self.committed.map(|place| place.expected)
     }
 
     /// Whether the active segment is to be sealed before the next frame: it is full, or its oldest record is older
@@ -299,14 +322,27 @@ impl Writer {
         let index = crate::segment::SparseIndex::new(base);
         let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
         (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);
+        self.committed = Some(Place { pos: 0, expected: base });
         self.active = Some(Active {
             segment: Arc::clone(&segment),
             file,
             path,
             first_write_ms: None,
             last_write_ms: 0,
+            name_is_durable: true,
         });
         Ok(segment)
+    }
+
+    /// Makes the name of a recovered active segment durable before the first frame relies on it.
+    pub(super) fn settle_name(&mut self, disk: &dyn Disk) -> Result<()> {
+        let Some(active) = self.active.as_mut().filter(|active| !active.name_is_durable) else {
+            return Ok(());
+        };
+        let dir = parent_of(&active.path);
+        disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
+        active.name_is_durable = true;
+        Ok(())
     }
 
     /// What is written and not synced, for the policy; `None` when nothing is.
@@ -327,7 +363,7 @@ impl Writer {
 
     /// Bytes that wait for a write to succeed.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        (self.unsynced.len() - self.written) as u64
+        self.unsynced.len().saturating_sub(self.written) as u64
     }
 
     /// Makes a segment durable that was recovered and whose writer may have died before its fsync.

@@ -18,7 +18,7 @@ pub use self::metrics::{Deleted, Metrics};
 use self::{notify::Notifications, pool::Pool, timer::Timer};
 pub(crate) use self::{
     promise::{Deliver, promise},
-    timer::Due,
+    timer::{Due, TimerEntry},
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -145,8 +145,12 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn schedule(&self, at: Duration, due: Weak<dyn Due>) {
-        self.0.timer.schedule(at, due);
+    pub(crate) fn schedule(&self, at: Duration, due: Weak<dyn Due>) -> TimerEntry {
+        self.0.timer.schedule(at, due)
+    }
+
+    pub(crate) fn cancel(&self, entry: TimerEntry) {
+        self.0.timer.cancel(entry);
     }
 
     pub(crate) fn announce(&self, notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {

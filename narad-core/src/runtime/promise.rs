@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -58,7 +59,8 @@ impl<T> Deliver<T> {
             state.waker.take()
         };
         if let Some(waker) = waker {
-            waker.wake();
+            // Somebody else's code: its panic must not take down the one who delivers, to others too.
+            _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 }

@@ -11,6 +11,14 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Clock;
 
+/// An entry of the timer, to be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TimerEntry {
+    /// Monotonic time of the call.
+    pub(crate) at: Duration,
+    number: u64,
+}
+
 /// Something that asked to be called at an instant.
 pub(crate) trait Due: Send + Sync {
     /// The instant has come. Called on the timer's thread: hands its work to the pool.
@@ -32,7 +40,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    entries: BTreeMap<(Duration, u64), Weak<dyn Due>>,
+    entries: BTreeMap<TimerEntry, Weak<dyn Due>>,
     next_entry: u64,
     started: bool,
     ended: bool,
@@ -53,10 +61,10 @@ impl Timer {
         }
     }
 
-    /// Calls `due` at `at` (monotonic time), unless it is gone by then.
-    pub(crate) fn schedule(&self, at: Duration, due: Weak<dyn Due>) {
+    /// Calls `due` at `at` (monotonic time), unless it is gone by then or the entry was taken back.
+    pub(crate) fn schedule(&self, at: Duration, due: Weak<dyn Due>) -> TimerEntry {
         let mut state = self.shared.state.lock();
-        let entry = (at, state.next_entry);
+        let entry = TimerEntry { at, number: state.next_entry };
         state.next_entry += 1;
         state.entries.insert(entry, due);
         if self.threaded && !state.started {
@@ -69,6 +77,12 @@ impl Timer {
         if is_first {
             self.shared.changed.notify_one();
         }
+        entry
+    }
+
+    /// Takes an entry back. One whose instant has come may still be called.
+    pub(crate) fn cancel(&self, entry: TimerEntry) {
+        self.shared.state.lock().entries.remove(&entry);
     }
 
     /// Entries that wait.
@@ -97,7 +111,7 @@ impl Shared {
             let due = {
                 let mut state = self.state.lock();
                 match state.entries.first_key_value() {
-                    Some((&(at, _), _)) if at <= now => {
+                    Some((&TimerEntry { at, .. }, _)) if at <= now => {
                         state.entries.pop_first().and_then(|(_, due)| due.upgrade())
                     }
                     _ => return called,
@@ -119,7 +133,7 @@ impl Shared {
             }
             match state.entries.first_key_value() {
                 None => self.changed.wait(&mut state),
-                Some((&(at, _), _)) => {
+                Some((&TimerEntry { at, .. }, _)) => {
                     let wait = at.saturating_sub(self.clock.monotonic());
                     if !wait.is_zero() {
                         self.changed.wait_for(&mut state, wait);
