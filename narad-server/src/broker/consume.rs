@@ -8,8 +8,8 @@ use narad_core::{
     plugin::PartitionId,
 };
 
-use super::{Broker, BrokerError, produce::check_partition};
-use crate::queue::{Consume, Delivery, Receipt, Settle};
+use super::{Broker, BrokerError, catalog::TopicEntry, produce::check_partition};
+use crate::queue::{Consume, Delivery, QueueError, Receipt, Settle};
 
 /// What a replay found at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,11 @@ impl Broker {
         if let Some(partition) = request.partition {
             check_partition(partition, entry.topic.partitions)?;
         }
-        let deliveries = self.0.queues.consume(&entry.queue, request).await?;
+        let deliveries = match self.0.queues.consume(&entry.queue, request).await {
+            Ok(deliveries) => deliveries,
+            Err(QueueError::Storage(error)) => return Err(self.failed(&entry, error).await),
+            Err(error) => return Err(error.into()),
+        };
         if deliveries.is_empty() {
             entry.life.empty.fetch_add(1, Ordering::Relaxed);
         }
@@ -75,15 +79,38 @@ impl Broker {
     ) -> Result<Replayed, BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
         check_partition(partition, entry.topic.partitions)?;
-        let log = self.0.store.log_async(entry.spec(), partition).await?;
-        match log.read_async(offset).await {
+        match self.read(&entry, partition, offset).await {
             Ok(record) => Ok(Replayed::Record(record)),
             Err(Error::NotYet { .. }) => Ok(Replayed::PastTheEnd),
             Err(Error::Expired { offset, oldest }) => Err(BrokerError::Expired { offset, oldest }),
             Err(source @ (Error::Corrupt { .. } | Error::UnknownCodec { .. })) => {
                 Err(BrokerError::Unreadable { offset, source })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.failed(&entry, error).await),
+        }
+    }
+
+    async fn read(
+        &self,
+        entry: &TopicEntry,
+        partition: PartitionId,
+        offset: Offset,
+    ) -> Result<Record, Error> {
+        let log = || self.0.store.log_async(entry.spec(), partition);
+        match log().await?.read_async(offset).await {
+            // It was idle, and closed just then.
+            Err(Error::Closed) => log().await?.read_async(offset).await,
+            outcome => outcome,
+        }
+    }
+
+    /// What a failure of storage means: when the topic was deleted meanwhile, that is all there is to say.
+    async fn failed(&self, entry: &TopicEntry, error: Error) -> BrokerError {
+        match self.0.catalog.meta().topic(&entry.topic.name).await {
+            Ok(current) if current.as_ref().is_none_or(|topic| topic.id != entry.topic.id) => {
+                BrokerError::NoTopic(entry.topic.name.to_string())
+            }
+            _ => error.into(),
         }
     }
 }

@@ -111,8 +111,10 @@ impl Broker {
         self.0.ingress.close(deadline).await;
         // Before the store gives the directory to the next process.
         self.0.catalog.meta().close().await;
-        let store = self.0.store.clone();
-        Ok(blocking(move || store.close()).await??)
+        let (store, (done, closed)) = (self.0.store.clone(), tokio::sync::oneshot::channel());
+        // A thread of its own: a disk that hangs must not keep the process when the grace is over.
+        std::thread::spawn(move || done.send(store.close()));
+        Ok(closed.await.map_err(|_| BrokerError::Stopped)??)
     }
 }
 

@@ -54,9 +54,22 @@ pub enum ConfigError {
     /// The address of the command line cannot be read.
     #[error("--addr: {0}")]
     Address(#[from] AddressError),
+    /// The file is not well formed.
+    #[error("{}: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said.
+        reason: String,
+    },
     /// A value has the wrong type.
-    #[error("{0}")]
-    Value(#[from] Box<figment::Error>),
+    #[error("{key}: {reason}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// What does not fit.
+        reason: String,
+    },
     /// A value is outside its bounds, or contradicts another.
     #[error("{key}: {reason}")]
     Invalid {
@@ -89,18 +102,18 @@ pub fn load(
         }
     }
 
-    let mut figment = Figment::from(Serialized::defaults(Config::default()));
-    if overrides.dev {
-        figment = figment.merge(Serialized::defaults(dev_defaults(home)));
-    }
+    let mut told = if overrides.dev { dev_defaults(home) } else { Dict::new() };
     if let Some(path) = &overrides.config {
-        figment = figment.merge(Serialized::defaults(file(path)?));
+        overlay(&mut told, file(path)?);
     }
     let (variables, strangers) = env::layer(ours)?;
-    figment = figment.merge(Serialized::defaults(variables));
-    figment = figment.merge(Serialized::defaults(flags(overrides)?));
+    overlay(&mut told, variables);
+    overlay(&mut told, flags(overrides)?);
 
-    let mut config: Config = figment.extract().map_err(Box::new)?;
+    let figment = Figment::from(Serialized::defaults(Config::default())).merge(Serialized::defaults(told));
+    let mut config: Config = figment
+        .extract()
+        .map_err(|error| ConfigError::Value { key: error.path.join("."), reason: error.kind.to_string() })?;
     config.dev = overrides.dev;
     validate::check(&config)?;
     Ok((config, strangers))
@@ -140,7 +153,8 @@ fn file(path: &Path) -> Result<Dict, ConfigError> {
         Some("json") => Json::string(&text).data(),
         _ => return Err(ConfigError::Extension(path.to_owned())),
     };
-    let mut profiles = data.map_err(|error| Box::new(error.with_path(&path.to_string_lossy())))?;
+    let mut profiles = data
+        .map_err(|error| ConfigError::Malformed { path: path.to_owned(), reason: error.kind.to_string() })?;
     let dict = profiles.remove(&Profile::Default).unwrap_or_default();
     refuse_unknown_keys(&dict, path)?;
     Ok(dict)
@@ -164,6 +178,19 @@ fn refuse_unknown_keys(dict: &Dict, path: &Path) -> Result<(), ConfigError> {
         }
     }
     Ok(())
+}
+
+/// Puts each setting of `layer` over that of `below`, whole: a plugin that is named anew keeps no key of the old one.
+fn overlay(below: &mut Dict, layer: Dict) {
+    for (section, body) in layer {
+        match body.into_dict() {
+            Some(settings) => settings
+                .into_iter()
+                .for_each(|(name, value)| insert(below, &format!("{section}.{name}"), value)),
+            // Not a section: refused by the tree, by its name.
+            None => drop(below.insert(section, Value::from(false))),
+        }
+    }
 }
 
 /// Puts `value` at `section.name`.

@@ -1,6 +1,6 @@
 //! The program's own log: `tracing` events on standard error.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
@@ -10,7 +10,8 @@ use crate::config::{Log, LogFormat};
 pub fn init(settings: &Log) {
     // The configuration was validated, so the filter parses.
     let filter: Targets = settings.level.parse().unwrap_or_default();
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let lines = match settings.format {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
         LogFormat::Text => lines.boxed(),
