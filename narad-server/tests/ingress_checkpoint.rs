@@ -43,6 +43,14 @@ async fn after_a_close_nothing_is_dispatched_twice_even_if_the_power_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_file_is_there_for_good_before_anything_is_accepted() {
+    let disk = SimDisk::new(seed());
+    let (_ingress, _fake) = open(&disk, quick()).await;
+    disk.power_loss_keeping(Survival::Nothing);
+    assert_eq!(disk.contents(CHECKPOINT).unwrap(), [0; 8]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_checkpoint_that_says_nothing_means_the_start_of_the_log() {
     let broken: [(&str, fn(&mut Vec<u8>)); 5] = [
         ("empty", Vec::clear),
