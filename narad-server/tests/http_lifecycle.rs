@@ -127,3 +127,27 @@ async fn a_taken_port_is_named_and_leaves_the_directory_free() {
     Server::start(config(dir.path())).await.unwrap().shutdown().await.unwrap();
     narad.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_cannot_be_opened_is_named_and_the_others_serve() {
+    let narad = Narad::start().await;
+    narad.create("t").await;
+    narad.post("/v1/topics/t/produce?partition=0", "x").await.is(202);
+    let broken = {
+        let dir = narad.stop().await;
+        let partition = dir.path().join("topics").join("t").join("p00001");
+        let _ = std::fs::remove_dir_all(&partition);
+        std::fs::write(&partition, "not a directory").unwrap();
+        dir
+    };
+    let narad = Narad::start_in(broken, |_| ()).await;
+    let ready = narad.ready().await.json();
+    let degraded = ready["degraded"].as_array().unwrap();
+    assert_eq!(degraded.len(), 1, "{ready}");
+    assert!(degraded[0].as_str().unwrap().starts_with("t/1: "), "{ready}");
+    assert_eq!(narad.get("/v1/topics/t/consume?wait=10s&partition=0").await.is(200).json()["payload"], "x");
+    let described = narad.get("/v1/topics/t").await.is(200).json();
+    assert_eq!(described["partition_stats"][0]["status"], "ok");
+    narad.get("/v1/topics/t/consume?partition=1&offset=0").await.error(500);
+    narad.stop().await;
+}

@@ -9,7 +9,7 @@ use axum::{
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     ApiError, App,
@@ -99,8 +99,14 @@ pub(super) async fn list(State(app): State<App>, query: Query) -> Result<Respons
     let after = query.text("page_token")?.filter(|token| !token.is_empty()).map(decode_token).transpose()?;
     let page = app.broker().topics(after.as_deref(), usize::try_from(limit).unwrap_or(usize::MAX)).await?;
     let next = page.topics.last().filter(|_| page.more).map(|topic| URL_SAFE_NO_PAD.encode(&*topic.name));
-    let topics: Vec<_> = page.topics.iter().map(TopicObject::new).collect();
-    Ok(Json(json!({"topics": topics, "next_page_token": next.unwrap_or_default()})).into_response())
+    let topics = page.topics.iter().map(TopicObject::new).collect();
+    Ok(Json(TopicPage { topics, next_page_token: next.unwrap_or_default() }).into_response())
+}
+
+#[derive(Serialize)]
+struct TopicPage<'a> {
+    topics: Vec<TopicObject<'a>>,
+    next_page_token: String,
 }
 
 /// A page token is the last name of the page before; that need not exist any more.

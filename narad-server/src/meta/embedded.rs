@@ -19,7 +19,7 @@ use redb::{
 };
 use tokio::sync::watch;
 
-use super::{MetaError, MetaStore, Topic, TopicChange, failure::Failure, record};
+use super::{MetaError, MetaStore, Topic, TopicChange, failure::Failure, record, reserve::Reserve};
 
 /// Topic records by name.
 const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");
@@ -34,6 +34,7 @@ pub struct RedbMetaStore(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
+    reserve: Reserve,
     /// `None` once closed, and after a failure: redb refuses everything once a file operation of its own has failed, also after the
     /// cause is gone, so the next call opens the file anew.
     database: RwLock<Option<Database>>,
@@ -60,8 +61,11 @@ impl RedbMetaStore {
         let database = open_database(&path)?;
         let version = read(&database, stored_version)?;
         let (version, _) = watch::channel(version);
+        let reserve = Reserve::new(dir);
+        reserve.fill();
         Ok(Self(Arc::new(Inner {
             path,
+            reserve,
             database: RwLock::new(Some(database)),
             writer: Mutex::new(()),
             version,
@@ -80,9 +84,34 @@ impl RedbMetaStore {
     /// Runs `work` in a transaction of its own, syncs it, and moves the version. `work` gets the new version.
     async fn writing<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&WriteTransaction, u64) -> Result<T, Failure> + Send + 'static,
+        work: impl Fn(&WriteTransaction, u64) -> Result<T, Failure> + Send + Sync + 'static,
     ) -> Result<T, MetaError> {
-        self.on_database(|inner, database| {
+        self.writing_once(Arc::new(work)).await
+    }
+
+    /// The same for a change that makes room: on a full disk it is written into the reserve.
+    async fn making_room<T: Send + 'static>(
+        &self,
+        work: impl Fn(&WriteTransaction, u64) -> Result<T, Failure> + Send + Sync + 'static,
+    ) -> Result<T, MetaError> {
+        let work = Arc::new(work);
+        match self.writing_once(Arc::clone(&work)).await {
+            Err(MetaError::DiskFull { .. }) if self.0.reserve.release() => self.writing_once(work).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Sets aside again what a full disk has used up, before more is added.
+    async fn refill_reserve(&self) {
+        let inner = Arc::clone(&self.0);
+        let _ = tokio::task::spawn_blocking(move || inner.reserve.fill()).await;
+    }
+
+    async fn writing_once<T: Send + 'static>(
+        &self,
+        work: Arc<impl Fn(&WriteTransaction, u64) -> Result<T, Failure> + Send + Sync + 'static>,
+    ) -> Result<T, MetaError> {
+        self.on_database(move |inner, database| {
             let _one_at_a_time = inner.writer.lock();
             let transaction = database.begin_write()?;
             let version = {
@@ -196,8 +225,10 @@ impl MetaStore for RedbMetaStore {
         self.0.version.subscribe()
     }
 
-    async fn create_topic(&self, mut topic: Topic) -> Result<Topic, MetaError> {
+    async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError> {
+        self.refill_reserve().await;
         self.writing(move |transaction, version| {
+            let mut topic = topic.clone();
             let folded_name = topic.name.to_ascii_lowercase();
             let mut folded = transaction.open_table(FOLDED)?;
             if let Some(existing) = folded.get(folded_name.as_str())? {
@@ -246,7 +277,7 @@ impl MetaStore for RedbMetaStore {
         change: TopicChange,
     ) -> Result<Topic, MetaError> {
         let name = name.to_owned();
-        self.writing(move |transaction, version| {
+        self.making_room(move |transaction, version| {
             let mut topics = transaction.open_table(TOPICS)?;
             let mut topic = expect_topic(&topics, &name, id)?;
             change.apply(&mut topic);
@@ -259,7 +290,7 @@ impl MetaStore for RedbMetaStore {
 
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError> {
         let name = name.to_owned();
-        self.writing(move |transaction, _| {
+        self.making_room(move |transaction, _| {
             let mut topics = transaction.open_table(TOPICS)?;
             expect_topic(&topics, &name, id)?;
             topics.remove(name.as_str())?;

@@ -6,6 +6,7 @@
 mod embedded;
 mod failure;
 mod record;
+mod reserve;
 mod topic;
 
 use std::{fmt::Debug, sync::Arc};
