@@ -3,9 +3,9 @@
 //! Uses the same survey and the same walk as an open, so that it reports what an open would recover. Safe on a
 //! directory in use; what a writer is just adding shows as a torn tail.
 
-use std::{ops::ControlFlow, ops::Range, path::Path, path::PathBuf, sync::Arc};
+use std::{ops::ControlFlow, ops::Range, path::Path, sync::Arc};
 
-use super::recover::{Survey, survey};
+use super::recover::{SegmentFile, Survey, survey};
 use crate::{
     disk::{Disk, File, FileExt, OpenMode},
     error::{Error, Result},
@@ -122,29 +122,31 @@ pub fn inspect(
         let file = disk
             .open(&segment.path, OpenMode::Read)
             .map_err(|error| Error::io("open", &segment.path, error))?;
-        let flow = inspection.segment(&segment.path, file.into(), segment.len, segment.base..end)?;
+        let flow = inspection.segment(segment, file.into(), segment.len, segment.base..end)?;
         if flow.is_break() {
             return Ok(summary);
         }
     }
     if let Some(active) = active {
         let bounds = active.segment.base..Offset::MAX;
-        _ = inspection.segment(&active.segment.path, active.file, active.segment.len, bounds)?;
+        _ = inspection.segment(&active.segment, active.file, active.place.pos, bounds)?;
     }
     Ok(summary)
 }
 
 impl Inspection<'_, '_> {
-    /// Goes through one segment. A sealed one ends at `bounds.end`: what is missing up to there is a gap.
+    /// Goes through the first `len` bytes of one segment. A sealed one ends at `bounds.end`: what is missing up to
+    /// there is a gap.
     fn segment(
         &mut self,
-        path: &Path,
+        segment: &SegmentFile,
         file: Arc<dyn File>,
         len: u64,
         bounds: Range<Offset>,
     ) -> Result<ControlFlow<()>> {
-        let io = |error| Error::io("read", PathBuf::from(path), error);
-        if self.tell(Inspected::Segment { path, bytes: len }).is_break() {
+        let path = segment.path.as_path();
+        let io = |error| Error::io("read", path, error);
+        if self.tell(Inspected::Segment { path, bytes: segment.len }).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let place = Place { pos: 0, expected: bounds.start };

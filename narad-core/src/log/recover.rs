@@ -128,30 +128,57 @@ pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Re
 
 type LastFrame = (Arc<dyn File>, u64, FrameHeader);
 
+/// Times that a walk is repeated without the tail that the one before found torn.
+const MAX_WALKS: usize = 16;
+
 /// Walks a segment from end to end.
+///
+/// The end of the file is evidence for where a damaged frame ends, and a torn tail is about to be cut. So where there
+/// is both, the walk is repeated as the next open would walk: what it finds then is what this one answers.
 fn walk(disk: &dyn Disk, segment: SegmentFile, mode: OpenMode) -> Result<(ActiveSurvey, Option<LastFrame>)> {
     let path = &segment.path;
     let file: Arc<dyn File> = disk.open(path, mode).map_err(|error| Error::io("open", path, error))?.into();
+    let mut walked = walk_up_to(segment.len, &file, &segment)?;
+    for _ in 1..MAX_WALKS {
+        let end = walked.index.place().pos;
+        if end == walked.len || !walked.is_damaged {
+            break;
+        }
+        walked = walk_up_to(end, &file, &segment)?;
+    }
+    let Walked { index, last, .. } = walked;
+    let place = index.place();
+    let last = last.map(|(pos, header)| (Arc::clone(&file), pos, header));
+    Ok((ActiveSurvey { segment, file, index, place }, last))
+}
+
+struct Walked {
+    len: u64,
+    index: SparseIndex,
+    last: Option<(u64, FrameHeader)>,
+    is_damaged: bool,
+}
+
+fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<Walked> {
+    let path = &segment.path;
     let start = Place { pos: 0, expected: segment.base };
-    let mut walk = Walk::new(Arc::clone(&file), segment.len, start, Offset::MAX);
-    let (mut index, mut last) = (SparseIndex::new(segment.base), None);
+    let mut walk = Walk::new(Arc::clone(file), len, start, Offset::MAX);
+    let mut walked = Walked { len, index: SparseIndex::new(segment.base), last: None, is_damaged: false };
     loop {
         let step = walk.step().map_err(|error| Error::io("read", path, error))?;
-        index.note(&step, walk.place());
+        walked.index.note(&step, walk.place());
         match step {
-            Step::Frame { pos, header, .. } => last = Some((pos, header)),
+            Step::Frame { pos, header, .. } => walked.last = Some((pos, header)),
             Step::Damage { pos, lost } => {
+                walked.is_damaged = true;
                 tracing::warn!(path = %path.display(), pos, from = %lost.start, to = %lost.end, "damaged: these offsets are lost");
             }
             Step::Misplaced { pos } => {
                 tracing::warn!(path = %path.display(), pos, "a frame that does not belong here is left alone");
             }
-            Step::Torn { .. } | Step::End => break,
+            Step::Torn { .. } | Step::End => return Ok(walked),
         }
     }
-    let place = index.place();
-    let last = last.map(|(pos, header)| (Arc::clone(&file), pos, header));
-    Ok((ActiveSurvey { segment, file, index, place }, last))
 }
 
 /// A directory without a segment: offsets go on from what its state files imply. Nothing else does, so what cannot be

@@ -259,6 +259,8 @@ impl Segment {
             let lost = if lost.contains(&offset) { lost } else { offset..offset.saturating_add(1) };
             Found::Lost(lost, Unreadable::Corrupt("the frame is damaged"))
         };
+        // Shorter than it was: the rest is missing, which is damage and no error.
+        let len = len.min(file.len()?);
         let mut walk = Walk::new(Arc::clone(file), len, from, limit);
         loop {
             match walk.step()? {
@@ -292,7 +294,8 @@ impl Segment {
             return Ok(());
         }
         let enough = nav.index.place().pos.saturating_add(INDEX_AHEAD);
-        let mut walk = Walk::new(Arc::clone(file), nav.len, nav.index.place(), nav.limit);
+        let len = nav.len.min(file.len()?);
+        let mut walk = Walk::new(Arc::clone(file), len, nav.index.place(), nav.limit);
         while nav.index.place().expected <= offset || nav.index.place().pos < enough {
             let step = walk.step()?;
             nav.index.note(&step, walk.place());
@@ -339,6 +342,7 @@ impl Segment {
             Some(file) => file,
             None => Arc::from(context.disk.open(&self.path, OpenMode::Read)?),
         };
+        let len = len.min(file.len()?);
         let mut walk = Walk::new(Arc::clone(&file), len, Place { pos: 0, expected: self.base }, limit);
         let (pos, header) = loop {
             match walk.step()? {

@@ -80,7 +80,8 @@ impl Walk {
         self.place
     }
 
-    /// The next step. An I/O error is passed on: what could not be read is not judged.
+    /// The next step. An I/O error is passed on: what could not be read is not judged, be it for an error or because
+    /// the file seemed to end before the length that was stated.
     pub(crate) fn step(&mut self) -> io::Result<Step> {
         let Place { pos, expected } = self.place;
         if pos >= self.len {
@@ -135,8 +136,8 @@ impl Walk {
                 let start = self.place.pos;
                 let len = usize::try_from(self.len - start).map_err(|_| io::ErrorKind::FileTooLarge)?;
                 let mut bytes = vec![0; len];
-                let read = self.window.file().read_full_at(&mut bytes, start)?;
-                bytes.truncate(read);
+                // A file that ends before its length was not read: what is missing must not be taken for damage.
+                self.window.file().read_exact_at(&mut bytes, start)?;
                 Tail::new(start, bytes)
             }
         };
