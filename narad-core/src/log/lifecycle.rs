@@ -113,6 +113,7 @@ impl Inner {
         let mut fresh = Writer::new(writer.watermark.clone(), writer.newest_ms);
         let recovered = survey.next;
         let (view, _) = adopt(survey, Offset::ZERO, &mut fresh);
+        fresh.succeed(&writer);
         let next = fresh.discard(boundary, recovered.max(boundary))?;
         if recovered < boundary {
             tracing::error!(log = %self.options.identity, %recovered, %boundary, "committed records are missing after a failed fsync");

@@ -280,6 +280,17 @@ impl Writer {
         !self.pending.is_empty() || self.tail_dirty
     }
 
+    /// Goes on in place of `before` after a failed fsync. Whatever the file looks like, its tail is to be cut: an earlier
+    /// cut may not be durable. The former writer knows where the committed frames end, which a walk cannot tell where
+    /// damage follows; it is believed if they are all still there.
+    pub(super) fn succeed(&mut self, before: &Self) {
+        self.tail_dirty = self.active.is_some();
+        let path = |writer: &Self| writer.active.as_ref().map(|active| active.path.clone());
+        if path(self) == path(before) {
+            self.committed = before.committed.filter(|place| place.pos <= self.end);
+        }
+    }
+
     /// The first offset behind the committed frames of the active segment, where that is known.
     pub(super) fn committed_end(&self) -> Option<Offset> {
         self.committed.map(|place| place.expected)
@@ -318,7 +329,11 @@ impl Writer {
         };
         let file: Arc<dyn File> = file.into();
         let dir = parent_of(&path);
-        disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
+        if let Err(error) = disk.sync_dir(dir) {
+            // The next try makes it anew. Frames may go to the former segment until then, and must find it the last.
+            _ = disk.remove_file(&path);
+            return Err(Error::io("fsync", dir, error));
+        }
         let index = crate::segment::SparseIndex::new(base);
         let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
         (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);

@@ -153,7 +153,8 @@ impl Model {
         (self.appended, self.dropped) = (Vec::new(), Vec::new());
         let before = self.high_watermark();
         self.adopt(log);
-        if exact {
+        // A boundary of 0 over records says nothing: it may be what a power loss left of a file.
+        if exact && before > 0 {
             assert_eq!(self.high_watermark(), before, "hidden records stay hidden");
         }
         let next = log.next_offset().get();

@@ -135,12 +135,7 @@ pub fn visible(log: &Log) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     let mut next = log.oldest_offset();
     while next < log.high_watermark() {
-        // A read that meets a fault says so and is tried again.
-        let batch = log.read_batch(next, 100, 1 << 20).or_else(|error| {
-            assert!(matches!(error, Error::Io { .. } | Error::DiskFull { .. }), "{error}");
-            log.read_batch(next, 100, 1 << 20)
-        });
-        let batch = batch.unwrap();
+        let batch = retried(|| log.read_batch(next, 100, 1 << 20));
         assert_eq!(batch.unreadable, Vec::new(), "unreadable records");
         assert!(batch.next > next, "a batch read gets on");
         next = batch.next;
@@ -152,6 +147,17 @@ pub fn visible(log: &Log) -> Vec<(u64, String)> {
     }
     assert!(matches!(log.read(log.high_watermark()), Err(Error::NotYet { .. })));
     found
+}
+
+/// A read that meets a fault says so, and can be tried again.
+fn retried<T>(mut read: impl FnMut() -> Result<T>) -> T {
+    for _ in 0..50 {
+        match read() {
+            Ok(found) => return found,
+            Err(error) => assert!(matches!(error, Error::Io { .. } | Error::DiskFull { .. }), "{error}"),
+        }
+    }
+    read().unwrap()
 }
 
 /// The payloads that can be read, which begin at offset 0 and have no gap.
