@@ -91,6 +91,8 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
     assert!(message.contains("http.max_conections") && message.contains("http.max_connections"), "{message}");
     let message = from_file("n.toml", "[htpp]\naddr = \":1\"\n", &[]).unwrap_err().to_string();
     assert!(message.contains("htpp") && message.contains("did you mean http?"), "{message}");
+    let message = with(&Overrides::default(), &[("NARAD_STORAGE_DATA_DIR", "d")]).unwrap_err().to_string();
+    assert!(message.contains("did you mean NARAD_DATA_DIR?"), "{message}");
     let message = with(&Overrides::default(), &[("NARAD_HTTP_ADR", ":1")]).unwrap_err().to_string();
     assert!(message.contains("NARAD_HTTP_ADR;") && message.contains("NARAD_HTTP_ADDR?"), "{message}");
 }

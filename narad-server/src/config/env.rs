@@ -21,9 +21,10 @@ pub(super) fn layer(
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(Dict, Vec<String>), ConfigError> {
     let known = keys::all();
+    let by_rule = |key: &str| format!("NARAD_{}", key.replace('.', "_").to_uppercase());
     let variable_of = |key: &str| match NAMED.iter().find(|(named, _)| *named == key) {
         Some((_, variable)) => (*variable).to_owned(),
-        None => format!("NARAD_{}", key.replace('.', "_").to_uppercase()),
+        None => by_rule(key),
     };
     let by_variable: Vec<(String, &String, Kind)> =
         known.iter().map(|(key, kind)| (variable_of(key), key, *kind)).collect();
@@ -43,8 +44,10 @@ pub(super) fn layer(
         match by_variable.iter().find(|(variable, ..)| *variable == name) {
             Some((_, key, kind)) => insert(&mut dict, key, value(&name, &text, *kind)?),
             None if in_section(&name) => {
-                let nearest =
-                    keys::nearest(&name, by_variable.iter().map(|(variable, ..)| variable.as_str()));
+                let named = NAMED.iter().find(|(key, _)| by_rule(key) == name);
+                let nearest = named.map(|(_, variable)| (*variable).to_owned()).or_else(|| {
+                    keys::nearest(&name, by_variable.iter().map(|(variable, ..)| variable.as_str()))
+                });
                 return Err(ConfigError::UnknownVariable { name, nearest });
             }
             None => strangers.push(name),

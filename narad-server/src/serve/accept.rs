@@ -1,6 +1,6 @@
 //! Accepts connections, up to the limit, until it is told to stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
 use parking_lot::Mutex;
@@ -118,6 +118,8 @@ async fn accept(listener: TcpListener, routes: Router, http: Http, connections: 
                 let serving = connection::serve(stream, peer, routes.clone(), Arc::clone(&http), finishing);
                 connections.track(slot, serving);
             }
+            // The client left before it was accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(REST).await;
