@@ -131,7 +131,10 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
 fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Start)?;
-    runtime.block_on(command)
+    let outcome = runtime.block_on(command);
+    // A hung disk call must not outlast the grace that a shutdown was given.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Resolves when somebody presses Ctrl-C. From the first poll on, that no longer ends the process by itself.
