@@ -186,6 +186,21 @@ fn rc_05_swapped_and_renamed_segments_serve_no_other_records() {
 }
 
 #[test]
+fn rc_09_a_segment_under_a_wrong_name_is_not_cut_behind_its_damage() {
+    let part = &three()[0];
+    for name in [3, 8, 40] {
+        for index in 1..3 {
+            let mut bytes = part.bytes.clone();
+            bytes[part.frames[index].at.start + 40] ^= 1;
+            let rig = Rig::with([(name, &bytes[..])]);
+            let served = assert_true_or_nothing(&rig, &part.truth, &format!("{name} {index}"));
+            assert!(served == 0 || name == 3);
+            assert!(rig.disk.contents(segment(name)).unwrap().starts_with(&bytes), "{name} {index}");
+        }
+    }
+}
+
+#[test]
 fn rc_05_overlapping_segments_serve_each_record_once() {
     // One long segment, and a later one that begins in its midst: an older copy was put back.
     let long = Made::frames(&*none(), 0, &[2, 3, 1, 2, 2, 3, 1, 2], 50);

@@ -44,7 +44,7 @@ fn rc_06_an_empty_or_short_active_segment_is_a_valid_empty_one() {
 fn rc_06_an_empty_file_named_below_the_end_is_passed_over() {
     let made = made();
     for below in 1..6 {
-        for content in [&b""[..], &made.bytes[..20]] {
+        for content in [&b""[..], &made.bytes[..20], &[0; 100], &made.bytes[made.bytes.len() - 50..]] {
             let rig = Rig::with([(0, &made.bytes[..]), (below, content)]);
             assert_recovers(&rig, &made.truth, &[], 6, &format!("empty at {below}"));
         }

@@ -1,7 +1,8 @@
 //! What an open finds in a directory, and what it decides to do about it.
 //!
-//! The survey reads and never writes: recovery acts on it, and the inspection tools report it. Only bytes that were
-//! read and found bad may be cut; an I/O error fails the survey and leaves every byte.
+//! The survey reads: recovery acts on it, and the inspection tools report it. Opened for writing it empties a last file
+//! that holds nothing but a torn tail and is passed over, as its last step. Only bytes that were read and found bad may
+//! be cut; an I/O error fails the survey and leaves every byte.
 
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
@@ -121,9 +122,23 @@ pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Re
     let stated = stated(context.disk, dir, oldest, next);
     if !keep_active {
         tracing::warn!(path = %active.segment.path.display(), %next, "an empty segment named below the end is passed over");
+        if mode == OpenMode::ReadWrite {
+            empty_passed_over(&active)?;
+        }
     }
     active.place.expected = next.max(active.place.expected);
     Ok(Survey { sealed: segments, active: keep_active.then_some(active), oldest, next, newest_ms, stated })
+}
+
+/// Makes a passed-over file as empty as it was found to be: once it is no longer the last one, nothing but its length
+/// tells that the segment before it goes on past its name.
+fn empty_passed_over(survey: &ActiveSurvey) -> Result<()> {
+    let path = &survey.segment.path;
+    if survey.place.pos > 0 || survey.torn_bytes() == 0 {
+        return Ok(());
+    }
+    survey.file.set_len(0).map_err(|error| Error::io("truncate", path, error))?;
+    survey.file.sync_data().map_err(|error| Error::io("fsync", path, error))
 }
 
 type LastFrame = (Arc<dyn File>, u64, FrameHeader);

@@ -67,9 +67,11 @@ impl RawHeader {
         self.crc
     }
 
-    /// The base of the frame behind it, as its own base and count imply.
-    pub(super) fn implied_next(&self) -> Option<Offset> {
-        Offset::from_i64(self.base.checked_add(i64::from(self.count))?)
+    /// The base of the frame behind it, as its own base and count imply; `None` where they do not fit.
+    pub(super) fn implied_next(&self, bounds: Bounds) -> Option<Offset> {
+        let base = Offset::from_i64(self.base).filter(|&base| base >= bounds.expected)?;
+        let count = u64::try_from(self.count).ok().filter(|&count| count > 0)?;
+        base.checked_add(count).filter(|&next| next <= bounds.limit)
     }
 
     /// The same header with a stored length of `len` bytes.
@@ -100,17 +102,19 @@ impl RawHeader {
         let bases = [Some(bounds.expected.to_i64()), next_base].into_iter().flatten().chain(flipped);
         let base = bases.map(|base| Self { base, ..*self }).find(holds);
         let flags = (0..=u8::MAX).map(|flags| Self { flags, ..*self });
-        base.into_iter().chain(flags.filter(holds)).find_map(believed).or_else(|| {
-            let fits = |header: &FrameHeader| {
-                u64::from(header.count).saturating_mul(MIN_RECORD) <= u64::from(header.uncompressed_len)
-            };
-            let count = solve(|count| Self { count, ..*self }, sum).and_then(believed).filter(fits);
-            count.or_else(|| {
-                // A value that the codec could not have been given is no evidence: any CRC has a solution.
-                let fixed = solve(|uncompressed| Self { uncompressed, ..*self }, sum).and_then(believed)?;
-                (fits(&fixed) && lengths_agree(&fixed)).then_some(fixed)
-            })
-        })
+        if let Some(fixed) = base.into_iter().chain(flags.filter(holds)).find_map(believed) {
+            return Some(fixed);
+        }
+        // Any CRC has a solution in a field of its own width. It is evidence where all else shows a header.
+        if self.magic != FRAME_MAGIC || self.base != bounds.expected.to_i64() {
+            return None;
+        }
+        let fits = |header: &FrameHeader| {
+            u64::from(header.count).saturating_mul(MIN_RECORD) <= u64::from(header.uncompressed_len)
+        };
+        let count = solve(|count| Self { count, ..*self }, sum).and_then(believed).filter(fits);
+        let uncompressed = || solve(|uncompressed| Self { uncompressed, ..*self }, sum).and_then(believed);
+        count.or_else(|| uncompressed().filter(|header| fits(header) && lengths_agree(header)))
     }
 
     /// The header, if every field is in range and they agree with one another.

@@ -93,13 +93,14 @@ impl Tail {
     }
 
     /// What comes after the frame at `pos` that does not check out. `expected` is the first offset that has not been
-    /// seen, `limit` the offset that no record here reaches past.
-    pub(super) fn next_frame(&mut self, pos: u64, expected: Offset, limit: Offset) -> Next {
+    /// seen, `limit` the offset that no record here reaches past. `is_foreign` says that valid frames were met that do
+    /// not belong here: those behind are then kept, although no read will find them.
+    pub(super) fn next_frame(&mut self, pos: u64, expected: Offset, limit: Offset, is_foreign: bool) -> Next {
         let Some(mut at) = pos.checked_sub(self.start).and_then(|at| usize::try_from(at).ok()) else {
             return Next::Nothing;
         };
         let mut bounds = Bounds { expected, limit };
-        while let Some(extent) = self.extent(at, bounds) {
+        while let Some(extent) = self.extent(at, bounds, self.start + at as u64 == pos) {
             if extent.end >= self.bytes.len() {
                 return Next::Nothing;
             }
@@ -112,23 +113,29 @@ impl Tail {
             // The frame behind it is damaged too: the same question there.
             (at, bounds) = (extent.end, after);
         }
-        self.nearest(at, bounds)
+        match self.nearest(at, bounds) {
+            // Somebody's segment under the wrong name: what could be saved from it by hand is not cut.
+            Next::Nothing if is_foreign && self.valid.last().is_some_and(|last| last.at > at) => {
+                Next::Doubtful(bounds.expected.saturating_add(1).min(limit))
+            }
+            next => next,
+        }
     }
 
-    /// Where the damaged frame at `at` ends, as far as it says so itself.
-    fn extent(&mut self, at: usize, bounds: Bounds) -> Option<Extent> {
+    /// Where the damaged frame at `at` ends, as far as it says so itself. `is_start`: a frame did start there, since a
+    /// valid one ends there.
+    fn extent(&mut self, at: usize, bounds: Bounds, is_start: bool) -> Option<Extent> {
         let header = RawHeader::at(&self.bytes, at)?;
         self.other_length(at, &header, bounds)
             .or_else(|| self.stated_end(at, &header, bounds))
             .or_else(|| self.repaired(at, &header, bounds))
-            .or_else(|| Self::undamaged(at, &header, bounds))
+            .or_else(|| Self::undamaged(at, &header, bounds, is_start))
             .or_else(|| self.end_of_records(at, bounds))
     }
 
     /// Evidence 1.
     fn other_length(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
-        let expected =
-            header.implied_next().filter(|&next| next > bounds.expected && next <= bounds.limit)?;
+        let expected = header.implied_next(bounds)?;
         let payload = at + HEADER_LEN;
         let holds = |end: usize| {
             let fixed = end.checked_sub(payload).and_then(|len| header.with_stored(len));
@@ -141,8 +148,9 @@ impl Tail {
     /// Evidence 2.
     fn stated_end(&self, at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
         let next = self.find(at + header.stated_len()?)?;
-        let fits = bounds.fit_behind_loss(&next.header) && header.implied_next() == Some(next.header.base);
-        fits.then_some(Extent { end: next.at, expected: next.header.base })
+        let is_implied = header.implied_next(bounds) == Some(next.header.base);
+        (is_implied && bounds.fit_behind_loss(&next.header))
+            .then_some(Extent { end: next.at, expected: next.header.base })
     }
 
     /// Evidence 3.
@@ -156,11 +164,12 @@ impl Tail {
 
     /// Evidence 4. Offsets are missing in front of a frame that states a later base than is due, or its base is what
     /// is damaged: its extent is believed and its offsets are not.
-    fn undamaged(at: usize, header: &RawHeader, bounds: Bounds) -> Option<Extent> {
+    fn undamaged(at: usize, header: &RawHeader, bounds: Bounds, is_start: bool) -> Option<Extent> {
         let header = header.undamaged().filter(|header| bounds.fit(header))?;
         let end = at + header.frame_len() as usize;
-        let expected = if header.base == bounds.expected { header.end() } else { bounds.expected };
-        Some(Extent { end, expected })
+        let is_due = header.base == bounds.expected;
+        let expected = if is_due { header.end() } else { bounds.expected };
+        (is_due || is_start).then_some(Extent { end, expected })
     }
 
     /// Evidence 5.
@@ -213,7 +222,7 @@ impl Tail {
         end + HEADER_LEN > self.bytes.len()
             || end >= self.zeros_from
             || self.find(end).is_some_and(|next| due.fit(&next.header))
-            || self.extent(end, due).is_some()
+            || self.extent(end, due, false).is_some()
     }
 
     /// The valid frame that starts at `at`, if one does.

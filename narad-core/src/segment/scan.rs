@@ -64,6 +64,8 @@ pub(crate) struct Walk {
     len: u64,
     place: Place,
     limit: Offset,
+    /// Whether a valid frame was met that does not belong here: the file is not all that its name says.
+    is_foreign: bool,
     /// The rest of the file in memory, once damage has been met.
     tail: Option<Tail>,
 }
@@ -72,7 +74,7 @@ impl Walk {
     /// A walk from `place` through the first `len` bytes of `file`; no record reaches past `limit`, the base of the
     /// segment behind it.
     pub(crate) fn new(file: Arc<dyn File>, len: u64, place: Place, limit: Offset) -> Self {
-        Self { window: Window::new(file, len, WALK_CHUNK), len, place, limit, tail: None }
+        Self { window: Window::new(file, len, WALK_CHUNK), len, place, limit, is_foreign: false, tail: None }
     }
 
     /// Where the walk stands.
@@ -90,13 +92,14 @@ impl Walk {
         if let Some(header) = self.valid_frame(pos)? {
             self.place.pos = pos + header.frame_len();
             if header.base < expected || header.end() > self.limit {
+                self.is_foreign = true;
                 return Ok(Step::Misplaced { pos });
             }
             self.place.expected = header.end();
             return Ok(Step::Frame { pos, header, missing: expected..header.base });
         }
-        let limit = self.limit;
-        let (resume, lost_to) = match self.tail()?.next_frame(pos, expected, limit) {
+        let (limit, is_foreign) = (self.limit, self.is_foreign);
+        let (resume, lost_to) = match self.tail()?.next_frame(pos, expected, limit, is_foreign) {
             Next::Frame(next) => (next, self.valid_frame(next)?.map_or(expected, |header| header.base)),
             Next::Doubtful(lost_to) => (self.len, lost_to),
             Next::Nothing => {
