@@ -52,7 +52,8 @@ async fn the_file_is_there_for_good_before_anything_is_accepted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_checkpoint_that_says_nothing_means_the_start_of_the_log() {
-    let broken: [(&str, fn(&mut Vec<u8>)); 5] = [
+    type Damage = fn(&mut Vec<u8>);
+    let broken: [(&str, Damage); 5] = [
         ("empty", Vec::clear),
         ("short", |bytes| bytes.truncate(7)),
         ("long", |bytes| bytes.push(0)),
