@@ -8,14 +8,13 @@ use std::{
     },
 };
 
-use event_listener::Event;
 use parking_lot::{Mutex, RwLock};
 
 use super::{
     Inner, LogOptions,
     buffer::{Buffer, Gate},
     combine::Combiner,
-    notify::is_silent,
+    notify::{announcements, is_silent},
     recover::{ActiveSurvey, Survey, commit_time_floor, ensure_dir, survey},
     view::{HotSet, View},
     watermark::WatermarkFile,
@@ -74,7 +73,7 @@ impl Inner {
             view: RwLock::new(view),
             hot: HotSet::default(),
             high_watermark: AtomicU64::new(boundary.get()),
-            announced: Event::new(),
+            announced: announcements(),
             read_since_write: AtomicBool::new(false),
             armed: Mutex::new(None),
             pass_queued: AtomicBool::new(false),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use event_listener::{EventListener, Listener};
+use event_listener::{Event, EventListener, Listener};
 
 use super::Inner;
 use crate::plugin::{SilentWake, WakeNotifier, WakeReason};
@@ -31,6 +31,14 @@ impl Inner {
             self.runtime.announce(&self.options.wake, &self.options.identity, reason);
         }
     }
+}
+
+/// The event that subscribers wait for. It is given its memory here: otherwise the first announcement would be the one
+/// to allocate it, subscribers or not.
+pub(super) fn announcements() -> Event {
+    let event = Event::new();
+    event.notify(0);
+    event
 }
 
 /// Whether the notifier is the one that tells nobody, and need not be called.

@@ -1,0 +1,352 @@
+//! Commits that arrive together: one leads, all share the outcome, and whoever leads leaves nobody waiting.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+
+#[path = "common/threads.rs"]
+mod threads;
+#[path = "common/write_path.rs"]
+mod write_path;
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    task::{Context, Wake, Waker},
+    thread,
+};
+
+use narad_core::{
+    Error,
+    disk::{DirEntry, Disk, File, Metadata, OpenMode},
+    format::Batch,
+    log::Log,
+    testkit::{CallKind, Failure, Fault, Gate, SimDisk, Survival},
+};
+use threads::{bounded, runtime, wait};
+use write_path::{Bench, DIR, offset, options, payloads, record, records};
+
+fn open(disk: Arc<dyn Disk>, workers: usize) -> Log {
+    Log::open(&runtime(disk, workers), Path::new(DIR), options()).unwrap()
+}
+
+/// A log whose next fsync of a segment waits at the gate.
+fn held() -> (SimDisk, Log, Gate) {
+    let (disk, gate) = (SimDisk::new(1), Gate::new());
+    let log = open(Arc::new(disk.clone()), 4);
+    disk.inject(Fault::hold(CallKind::SyncData, &gate).named("*.log"));
+    (disk, log, gate)
+}
+
+/// A commit of `payload` in a thread of its own.
+fn commit_in_thread(log: &Log, payload: &'static str) -> thread::JoinHandle<narad_core::Result<u64>> {
+    let log = log.clone();
+    thread::spawn(move || log.commit(record(payload)).map(|offsets| offsets.start.get()))
+}
+
+#[test]
+fn cm_04_batches_that_arrive_during_a_cycle_form_the_next_one() {
+    let (disk, log, gate) = held();
+    let first = commit_in_thread(&log, "first");
+    gate.wait_for(1);
+    let futures: Vec<_> = (0..15).map(|_| log.commit_async(records(["x", "y"]))).collect();
+    disk.take_calls();
+    gate.open();
+    let offsets: Vec<_> = futures.into_iter().map(|future| wait(future).unwrap()).collect();
+    assert_eq!(first.join().unwrap().unwrap(), 0);
+    for (index, offsets) in offsets.into_iter().enumerate() {
+        let start = 1 + 2 * index as u64;
+        assert_eq!(offsets, offset(start)..offset(start + 2), "contiguous, in the order of arrival");
+    }
+    assert_eq!(disk.count(CallKind::SyncData), 1, "one for the fifteen");
+    assert_eq!(disk.count(CallKind::Write), 1);
+}
+
+#[test]
+fn cm_04_a_batch_whose_caller_has_gone_before_its_cycle_is_left_out() {
+    let (_, log, gate) = held();
+    let first = commit_in_thread(&log, "first");
+    gate.wait_for(1);
+    let kept = log.commit_async(record("kept"));
+    drop(log.commit_async(record("gone")));
+    let also_kept = log.commit_async(record("also kept"));
+    gate.open();
+    first.join().unwrap().unwrap();
+    assert_eq!(wait(kept).unwrap(), offset(1)..offset(2));
+    assert_eq!(wait(also_kept).unwrap(), offset(2)..offset(3));
+    assert_eq!(payloads(&log), ["first", "kept", "also kept"]);
+}
+
+#[test]
+fn cm_04_a_batch_whose_caller_goes_after_its_cycle_has_started_is_committed() {
+    let (_, log, gate) = held();
+    let future = log.commit_async(record("in the cycle"));
+    gate.wait_for(1);
+    drop(future);
+    gate.open();
+    log.commit(record("next")).unwrap();
+    assert_eq!(payloads(&log), ["in the cycle", "next"]);
+}
+
+#[test]
+fn cm_04_all_members_share_a_failure_and_the_queue_goes_on() {
+    let (disk, log, gate) = held();
+    let first = commit_in_thread(&log, "first");
+    gate.wait_for(1);
+    disk.inject(Fault::fail(CallKind::Write, Failure::NoSpace).named("*.log"));
+    let futures: Vec<_> = (0..5).map(|_| log.commit_async(record("refused"))).collect();
+    gate.open();
+    first.join().unwrap().unwrap();
+    for future in futures {
+        assert!(wait(future).unwrap_err().is_disk_full());
+    }
+    assert_eq!(wait(log.commit_async(record("second"))).unwrap(), offset(1)..offset(2));
+    assert_eq!(payloads(&log), ["first", "second"]);
+}
+
+#[test]
+fn cm_04_sixteen_threads_blocking_and_async_mixed_lose_and_double_nothing() {
+    const THREADS: usize = 16;
+    const COMMITS: usize = 60;
+    let disk = SimDisk::new(1);
+    let log = open(Arc::new(disk.clone()), 4);
+    let workers: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let log = log.clone();
+            thread::spawn(move || {
+                (0..COMMITS)
+                    .map(|commit| {
+                        let payload = format!("{number}/{commit}");
+                        let batch = records([payload.as_str(), payload.as_str()]);
+                        if commit % 7 == 3 {
+                            drop(log.commit_async(record("dropped at once")));
+                        }
+                        let offsets = match (number + commit) % 3 {
+                            0 => log.commit(batch),
+                            1 => wait(log.commit_async(batch)),
+                            _ => log.append(&batch).and_then(|appended| {
+                                log.commit_appended(&appended).map(|()| appended.offsets)
+                            }),
+                        };
+                        (payload, offsets.unwrap())
+                    })
+                    .collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let acknowledged: Vec<_> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+    let found = payloads(&log);
+    for (payload, offsets) in &acknowledged {
+        assert_eq!(offsets.end.since(offsets.start), 2);
+        for place in offsets.start.get()..offsets.end.get() {
+            assert_eq!(found[place as usize], *payload, "at its offset");
+        }
+        assert_eq!(found.iter().filter(|other| *other == payload).count(), 2, "{payload} is there once");
+    }
+    assert_eq!(acknowledged.len(), THREADS * COMMITS);
+    let fork = Bench::on(disk.fork(), Default::default());
+    fork.disk.power_loss_keeping(Survival::Nothing);
+    assert_eq!(payloads(&fork.open()), found);
+}
+
+#[test]
+fn cm_04_a_failing_disk_under_many_threads_leaves_each_acknowledged_batch_once() {
+    let disk = SimDisk::new(3);
+    let log = open(Arc::new(disk.clone()), 4);
+    let stop = Arc::new(AtomicBool::new(false));
+    let saboteur = {
+        let (disk, stop) = (disk.clone(), Arc::clone(&stop));
+        thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                disk.inject(Fault::shorten(CallKind::Write, 20).named("*.log").at(3));
+                disk.inject(Fault::fail(CallKind::Write, Failure::NoSpace).named("*.log").at(4));
+                thread::yield_now();
+            }
+        })
+    };
+    let workers: Vec<_> = (0..8)
+        .map(|number| {
+            let log = log.clone();
+            thread::spawn(move || {
+                for commit in 0..40 {
+                    let payload = format!("{number}/{commit}");
+                    let commit = || match number % 2 {
+                        0 => log.commit(record(&payload)),
+                        _ => wait(log.commit_async(record(&payload))),
+                    };
+                    let offsets = std::iter::repeat_with(commit).find_map(Result::ok).unwrap();
+                    assert_eq!(log.read(offsets.start).unwrap().payload, payload.as_bytes());
+                }
+            })
+        })
+        .collect();
+    let outcome: Vec<_> = workers.into_iter().map(thread::JoinHandle::join).collect();
+    stop.store(true, Ordering::Relaxed);
+    saboteur.join().unwrap();
+    disk.clear_faults();
+    assert!(outcome.iter().all(Result::is_ok));
+    let mut found = payloads(&log);
+    assert_eq!(found.len(), 8 * 40);
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 8 * 40, "each once");
+}
+
+#[test]
+fn cm_04_a_commit_that_blocks_the_worker_that_was_to_lead_leads_itself() {
+    let outcome = bounded(|| {
+        let runtime = runtime(Arc::new(SimDisk::new(1)), 1);
+        let log = Log::open(&runtime, Path::new(DIR), options()).unwrap();
+        let (release, released) = mpsc::channel::<()>();
+        let blocking = log.clone();
+        // Takes the only worker, and commits on it while the async commit waits for that worker to lead.
+        let busy = runtime.run_blocking("test", move || {
+            released.recv().unwrap();
+            blocking.commit(record("blocking"))
+        });
+        let queued = log.commit_async(record("async"));
+        release.send(()).unwrap();
+        (wait(busy).unwrap(), wait(queued).unwrap(), payloads(&log))
+    });
+    assert_eq!(outcome.2, ["async", "blocking"]);
+}
+
+#[test]
+fn st_02_a_close_lands_between_two_commits_and_later_ones_answer_closed() {
+    let (disk, log, gate) = held();
+    let first = commit_in_thread(&log, "first");
+    gate.wait_for(1);
+    let closing = log.clone();
+    let close = thread::spawn(move || closing.close());
+    let queued: Vec<_> = (0..5).map(|_| log.commit_async(record("queued"))).collect();
+    gate.open();
+    assert_eq!(first.join().unwrap().unwrap(), 0);
+    close.join().unwrap().unwrap();
+    let outcomes: Vec<_> = queued.into_iter().map(wait).collect();
+    let committed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(_) | Err(Error::Closed))), "{outcomes:?}");
+    assert!(matches!(log.commit(record("late")), Err(Error::Closed)));
+    assert!(matches!(wait(log.commit_async(record("late"))), Err(Error::Closed)));
+    assert!(matches!(log.append(&record("late")), Err(Error::Closed)));
+    let fork = Bench::on(disk.fork(), Default::default());
+    fork.disk.power_loss_keeping(Survival::Nothing);
+    assert_eq!(payloads(&fork.open()).len(), 1 + committed, "what was acknowledged, and nothing else");
+}
+
+/// A disk whose syncs panic while it is told to.
+#[derive(Debug, Clone)]
+struct Panicking(SimDisk, Arc<AtomicBool>);
+
+#[derive(Debug)]
+struct PanickingFile(Box<dyn File>, Arc<AtomicBool>);
+
+impl Disk for Panicking {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(PanickingFile(self.0.open(path, mode)?, Arc::clone(&self.1))))
+    }
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        self.0.list(path)
+    }
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.0.metadata(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_file(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_dir(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.sync_dir(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        self.0.lock(path)
+    }
+    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.0.available_bytes(path)
+    }
+}
+
+impl File for PanickingFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(buf, offset)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        let synced = self.0.sync_data();
+        assert!(!self.1.load(Ordering::SeqCst), "on purpose");
+        synced
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}
+
+#[test]
+fn cm_04_a_leader_that_panics_leaves_no_waiter_hanging() {
+    bounded(|| {
+        for leader_is_thread in [true, false] {
+            let (sim, panics, gate) = (SimDisk::new(1), Arc::new(AtomicBool::new(false)), Gate::new());
+            let disk = Panicking(sim.clone(), Arc::clone(&panics));
+            let log = open(Arc::new(disk), 2);
+            log.commit(record("a")).unwrap();
+            sim.inject(Fault::hold(CallKind::SyncData, &gate).named("*.log"));
+            panics.store(true, Ordering::SeqCst);
+            let leader = leader_is_thread.then(|| commit_in_thread(&log, "leads"));
+            let led = (!leader_is_thread).then(|| log.commit_async(record("leads")));
+            gate.wait_for(1);
+            let futures: Vec<_> = (0..4).map(|_| log.commit_async(record("waits"))).collect();
+            let blocked: Vec<_> = (0..4).map(|_| commit_in_thread(&log, "waits")).collect();
+            gate.open();
+            let poisoned =
+                |outcome: Result<(), Error>| assert!(matches!(outcome, Err(Error::Poisoned { .. })));
+            leader.into_iter().for_each(|leader| poisoned(leader.join().unwrap().map(drop)));
+            led.into_iter().for_each(|led| poisoned(wait(led).map(drop)));
+            futures.into_iter().for_each(|future| poisoned(wait(future).map(drop)));
+            blocked.into_iter().for_each(|thread| poisoned(thread.join().unwrap().map(drop)));
+            panics.store(false, Ordering::SeqCst);
+            log.reopen().unwrap();
+            assert_eq!(log.commit(record("b")).unwrap(), offset(1)..offset(2));
+            assert_eq!(payloads(&log), ["a", "b"]);
+        }
+    });
+}
+
+struct PanickingWaker;
+
+impl Wake for PanickingWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn cm_04_a_caller_whose_waker_panics_hurts_nobody_else() {
+    bounded(|| {
+        let (_, log, gate) = held();
+        let mut rude = Box::pin(log.commit_async(record("rude")));
+        let waker = Waker::from(Arc::new(PanickingWaker));
+        assert!(rude.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        gate.wait_for(1);
+        let futures: Vec<_> = (0..4).map(|_| log.commit_async(record("waits"))).collect();
+        gate.open();
+        for future in futures {
+            wait(future).unwrap();
+        }
+        log.commit(Batch::of(b"", b"next")).unwrap();
+        assert_eq!(wait(rude).unwrap(), offset(0)..offset(1));
+    });
+}
