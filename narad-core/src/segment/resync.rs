@@ -46,6 +46,8 @@ pub(super) struct Tail {
     prefixes: PrefixCrcs,
     /// Every place at which a frame with a valid CRC starts, whether it is one or lies in a payload.
     valid: Vec<Candidate>,
+    /// For each of `valid` the furthest end of it and of those in front of it.
+    ends: Vec<usize>,
     /// First offset and index in `valid`, ascending.
     by_base: Vec<(Offset, usize)>,
     /// Behind the last byte that is not zero.
@@ -81,12 +83,18 @@ impl Tail {
             start,
             prefixes: PrefixCrcs::of(&bytes),
             valid: Vec::new(),
+            ends: Vec::new(),
             by_base: Vec::new(),
             zeros_from: bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1),
             hops_left: bytes.len() / HEADER_LEN,
             bytes,
         };
         tail.valid = memmem::find_iter(&tail.bytes, &FRAME_MAGIC).filter_map(|at| tail.check(at)).collect();
+        let furthest = |end: &mut usize, candidate: &Candidate| {
+            *end = candidate.end().max(*end);
+            Some(*end)
+        };
+        tail.ends = tail.valid.iter().scan(0, furthest).collect();
         tail.by_base = tail.valid.iter().enumerate().map(|(index, c)| (c.header.base, index)).collect();
         tail.by_base.sort_unstable();
         tail
@@ -186,6 +194,10 @@ impl Tail {
             if end > self.bytes.len() {
                 return None;
             }
+            // A record may contain frames and is passed over with them; none ends within one.
+            if self.is_inside(end) {
+                return None;
+            }
             let is_end = end == self.bytes.len()
                 || self.find(end).is_some_and(|next| bounds.fit_behind_loss(&next.header));
             if is_end {
@@ -200,10 +212,10 @@ impl Tail {
         let mut doubtful = None;
         for index in from..self.valid.len() {
             let Some(&candidate) = self.valid.get(index) else { break };
-            if !bounds.fit_behind_loss(&candidate.header) {
+            if !bounds.fit(&candidate.header) {
                 continue;
             }
-            if self.is_followed_well(&candidate, bounds.limit) {
+            if bounds.fit_behind_loss(&candidate.header) && self.is_followed_well(&candidate, bounds.limit) {
                 return Next::Frame(self.start + candidate.at as u64);
             }
             let believable = (candidate.at - at) as u64 * MAX_LOST_PER_BYTE;
@@ -219,10 +231,19 @@ impl Tail {
     fn is_followed_well(&mut self, candidate: &Candidate, limit: Offset) -> bool {
         let end = candidate.end();
         let due = Bounds { expected: candidate.header.end(), limit };
-        end + HEADER_LEN > self.bytes.len()
-            || end >= self.zeros_from
-            || self.find(end).is_some_and(|next| due.fit(&next.header))
-            || self.extent(end, due, false).is_some()
+        if end + HEADER_LEN > self.bytes.len() || end >= self.zeros_from {
+            return true;
+        }
+        match self.find(end) {
+            Some(next) => due.fit(&next.header),
+            None => self.extent(end, due, false).is_some(),
+        }
+    }
+
+    /// Whether `at` lies within a valid frame, behind its start.
+    fn is_inside(&self, at: usize) -> bool {
+        let before = self.valid.partition_point(|candidate| candidate.at < at).checked_sub(1);
+        before.and_then(|index| self.ends.get(index)).is_some_and(|&end| end > at)
     }
 
     /// The valid frame that starts at `at`, if one does.
