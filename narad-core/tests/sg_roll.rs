@@ -17,7 +17,10 @@ fn sg_01_the_frame_that_passes_the_cap_is_written_to_its_segment_and_synced() {
     let bench = Bench::new(1);
     let log = bench.open_with(segments_of(10));
     log.commit(record("far larger than the cap of ten bytes")).unwrap();
-    assert_eq!(bench.segment(0).unwrap().len() as u64, frame_len(&record("far larger than the cap of ten bytes")));
+    assert_eq!(
+        bench.segment(0).unwrap().len() as u64,
+        frame_len(&record("far larger than the cap of ten bytes"))
+    );
     let (_, after) = bench.after_power_loss(Survival::Nothing);
     assert_eq!(payloads(&after), ["far larger than the cap of ten bytes"]);
 }
@@ -105,11 +108,16 @@ fn sg_02_a_roll_that_fails_before_the_first_frame_fails_the_commit_and_leaves_no
     for (kind, name) in [(CallKind::Create, "*.log"), (CallKind::SyncDir, "p00000")] {
         let bench = Bench::new(1);
         let log = bench.open_with(segments_of(10));
-        bench.disk.inject(narad_core::testkit::Fault::fail(kind, Failure::NoSpace).named(name).at(2).onwards());
+        bench
+            .disk
+            .inject(narad_core::testkit::Fault::fail(kind, Failure::NoSpace).named(name).at(2).onwards());
         log.commit(record("a")).unwrap();
         assert_eq!(bench.errors("roll"), 1, "{kind:?}: after the advance it is logged and counted");
         let before = bench.segment(0).unwrap();
-        assert!(log.commit(record("b")).unwrap_err().is_disk_full(), "{kind:?}: before the first frame it fails the commit");
+        assert!(
+            log.commit(record("b")).unwrap_err().is_disk_full(),
+            "{kind:?}: before the first frame it fails the commit"
+        );
         assert_eq!(bench.segment(0).unwrap(), before);
         assert_eq!((log.next_offset(), log.high_watermark()), (offset(1), offset(1)));
         bench.disk.clear_faults();
@@ -127,7 +135,11 @@ fn sg_02_a_roll_that_fails_after_the_advance_does_not_fail_the_commit_and_is_tri
     assert_eq!(log.commit(record("a")).unwrap(), offset(0)..offset(1));
     assert_eq!((bench.errors("roll"), bench.segments()), (1, vec![0]));
     log.commit(record("b")).unwrap();
-    assert_eq!(bench.segments(), [0, 1, 2], "first the roll that was owed, then the one after the next commit");
+    assert_eq!(
+        bench.segments(),
+        [0, 1, 2],
+        "first the roll that was owed, then the one after the next commit"
+    );
     assert_eq!(payloads(&log), ["a", "b"]);
 }
 

@@ -248,3 +248,34 @@ fn wk_04_it_is_called_outside_every_lock_of_the_log() {
         log.close().unwrap();
     });
 }
+
+/// Commits from within the first call.
+#[derive(Debug, Default)]
+struct Commits(Mutex<Option<Log>>);
+
+impl WakeNotifier for Commits {
+    fn name(&self) -> &str {
+        "commits"
+    }
+
+    fn wake(&self, _: &LogIdentity, _: WakeReason) {
+        let log = self.0.lock().take();
+        if let Some(log) = log {
+            log.commit(record("from the notifier")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn wk_04_it_may_commit() {
+    bounded(|| {
+        for asynchronous in [false, true] {
+            let (bench, commits) = (Bench::new(1), Arc::new(Commits::default()));
+            let log = bench.open_with(told_by(commits.clone()));
+            *commits.0.lock() = Some(log.clone());
+            let batch = record("a");
+            if asynchronous { wait(log.commit_async(batch)) } else { log.commit(batch) }.unwrap();
+            assert_eq!(payloads(&log), ["a", "from the notifier"]);
+        }
+    });
+}

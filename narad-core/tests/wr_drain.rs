@@ -90,8 +90,13 @@ fn wr_04_a_failed_write_goes_on_where_it_stopped() {
         bench.disk.take_calls();
         bench.pass(DRAIN);
         let calls = bench.disk.take_calls();
-        let rest: Vec<u64> = calls.iter().filter(|call| call.kind == CallKind::Write).map(|call| call.bytes).collect();
-        assert_eq!(rest, [whole - taken as u64], "{taken} bytes were taken: the rest is written and nothing twice");
+        let rest: Vec<u64> =
+            calls.iter().filter(|call| call.kind == CallKind::Write).map(|call| call.bytes).collect();
+        assert_eq!(
+            rest,
+            [whole - taken as u64],
+            "{taken} bytes were taken: the rest is written and nothing twice"
+        );
         log.commit(Batch::new()).unwrap();
         assert_eq!(payloads(&log), ["first", "second"]);
     }

@@ -53,8 +53,11 @@ impl Inner {
             Turn::Done(outcome) => outcome,
             Turn::Lead => {
                 let lead = Leading { combiner: &self.combiner, ask_worker: || self.lead_on_worker() };
-                self.run_cycle(self.combiner.take());
+                let advanced = self.run_cycle(self.combiner.take());
                 drop(lead);
+                if advanced {
+                    self.announce(WakeReason::Committed);
+                }
                 seat.outcome()
             }
         }
@@ -89,19 +92,24 @@ impl Inner {
             }
             loop {
                 let members = log.combiner.take();
-                // A panic behind the cycle itself, in somebody's waker, must not leave the lead taken.
-                _ = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members)));
-                if log.combiner.is_drained() {
+                let advanced = log.run_cycle(members);
+                let drained = log.combiner.is_drained();
+                if advanced {
+                    // A panic in a subscriber's waker must not leave the lead taken.
+                    _ = catch_unwind(AssertUnwindSafe(|| log.announce(WakeReason::Committed)));
+                }
+                if drained {
                     return;
                 }
             }
         });
     }
 
-    /// One cycle: every member shares its outcome, whatever happens in it.
-    fn run_cycle(&self, mut members: Vec<Member>) {
+    /// One cycle: every member shares its outcome, whatever happens in it. Returns whether the high watermark moved,
+    /// to be announced when the lead has been given up: whoever hears it may commit.
+    fn run_cycle(&self, mut members: Vec<Member>) -> bool {
         if members.is_empty() {
-            return;
+            return false;
         }
         let mut batches: Vec<Batch> =
             members.iter_mut().map(|member| std::mem::take(&mut member.batch)).collect();
@@ -113,14 +121,13 @@ impl Inner {
                 for (member, range) in members.into_iter().zip(offsets) {
                     member.finish(Ok(range));
                 }
-                if advanced {
-                    self.announce(WakeReason::Committed);
-                }
+                advanced
             }
             Err(error) => {
                 for member in members {
                     member.finish(Err(error.clone()));
                 }
+                false
             }
         }
     }

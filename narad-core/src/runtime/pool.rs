@@ -154,13 +154,33 @@ mod tests {
         let gate = Arc::new(Mutex::new(gate));
         for _ in 0..8 {
             let gate = Arc::clone(&gate);
-            pool.spawn(&slow, Box::new(move || drop(gate.lock().recv())));
+            pool.spawn(&slow, Box::new(move || _ = gate.lock().recv()));
         }
         let (done, finished) = mpsc::channel();
         pool.spawn(&fast, Box::new(move || done.send(()).unwrap()));
         finished.recv_timeout(std::time::Duration::from_secs(10)).expect("the other group got a worker");
         for _ in 0..8 {
             release.send(()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_job_does_not_wait_for_a_worker_that_was_woken_for_another() {
+        let pool = Pool::new(2);
+        let group = |name: &str| -> Arc<str> { name.into() };
+        for round in 0..200 {
+            let (done, finished) = mpsc::channel();
+            // One worker is idle again, or about to be; the first job then needs the second one to end.
+            pool.spawn(&group("warm"), Box::new(move || done.send(()).unwrap()));
+            finished.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+            let (second, first) = mpsc::channel();
+            let (done, finished) = mpsc::channel();
+            pool.spawn(&group("first"), Box::new(move || done.send(first.recv()).unwrap()));
+            pool.spawn(&group("second"), Box::new(move || second.send(()).unwrap()));
+            let ended = finished.recv_timeout(std::time::Duration::from_secs(10));
+            ended
+                .unwrap_or_else(|_| panic!("round {round}: the second job waits for the first one"))
+                .unwrap();
         }
     }
 
