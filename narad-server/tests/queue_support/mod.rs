@@ -113,23 +113,12 @@ impl Bed {
 
     /// Parks a consumer; it is in line when this returns.
     pub async fn park(&self, request: Consume) -> tokio::task::JoinHandle<Result<Vec<Delivery>, QueueError>> {
+        // This opens the partitions, so that the next consume stands in line when it is first polled.
+        assert!(self.consume(wait(Duration::ZERO)).await.unwrap().is_empty(), "nothing is there yet");
         let bed = self.clone();
         let mut consume = Box::pin(async move { bed.consume(request).await });
-        // The first polls open the partitions; the consumer stands in line once they are open.
-        while self.is_shut(request.partition) {
-            assert!(poll(&mut consume).is_none(), "nothing is there yet");
-            tokio::task::yield_now().await;
-        }
         assert!(poll(&mut consume).is_none(), "nothing is there yet");
         tokio::spawn(consume)
-    }
-
-    fn is_shut(&self, partition: Option<PartitionId>) -> bool {
-        let open = self.queues.stats(self.topic.spec.incarnation);
-        match partition {
-            Some(partition) => !open.iter().any(|stats| stats.partition == partition),
-            None => open.len() < self.topic.spec.partitions as usize,
-        }
     }
 
     pub async fn settle(&self, delivery: &Delivery, how: Settle) -> Result<(), QueueError> {
