@@ -80,6 +80,31 @@ fn sg_03_the_age_of_a_recovered_segment_is_that_of_its_first_record() {
 }
 
 #[test]
+fn sg_03_a_roll_age_that_is_set_later_counts_from_the_first_record_too() {
+    use narad_core::testkit::{CallKind, Failure};
+    for reopened_in_place in [false, true] {
+        let bench = Bench::new(1);
+        let log = bench.open_with(options());
+        log.commit(record("a")).unwrap();
+        bench.clock.advance(HOUR / 2);
+        log.commit(record("b")).unwrap();
+        let log = if reopened_in_place {
+            bench.fail(CallKind::SyncData, Failure::Io, "*.log");
+            log.commit(record("refused")).unwrap_err();
+            log.reopen().unwrap();
+            log
+        } else {
+            bench.disk.crash_process();
+            bench.open_with(options())
+        };
+        log.set_retention(Arc::new(RollAge(Some(HOUR))));
+        bench.clock.advance(HOUR / 2 + Duration::from_millis(1));
+        log.commit(record("c")).unwrap();
+        assert_eq!(bench.segments(), [0, 2], "reopened in place: {reopened_in_place}");
+    }
+}
+
+#[test]
 fn sg_03_records_that_a_failed_commit_took_back_do_not_make_a_segment_old() {
     use narad_core::testkit::{CallKind, Failure};
     let bench = Bench::new(1);

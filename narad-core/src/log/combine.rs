@@ -51,9 +51,29 @@ pub(super) struct Member {
 #[derive(Debug)]
 enum Waiter {
     /// A thread that blocks, and can be asked to lead.
-    Thread(Arc<Seat>),
+    Thread(Seated),
     /// A future, whose cycle a worker leads.
     Future(Deliver<Outcome>),
+}
+
+/// A blocked caller that has not been told its outcome. It is told even if the leader panics.
+#[derive(Debug)]
+struct Seated(Option<Arc<Seat>>);
+
+impl Seated {
+    fn finish(mut self, outcome: Outcome) {
+        if let Some(seat) = self.0.take() {
+            seat.call(Call::Done(outcome));
+        }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        if let Some(seat) = self.0.take() {
+            seat.call(Call::Done(Err(Error::Internal { what: "the leader of a commit panicked" })));
+        }
+    }
 }
 
 /// Where a blocked caller waits: for its outcome, or to be asked to lead.
@@ -105,7 +125,7 @@ impl Member {
     /// Tells whoever waits.
     pub(super) fn finish(self, outcome: Outcome) {
         match self.waiter {
-            Waiter::Thread(seat) => seat.call(Call::Done(outcome)),
+            Waiter::Thread(seated) => seated.finish(outcome),
             Waiter::Future(deliver) => deliver.deliver(outcome),
         }
     }
@@ -147,7 +167,9 @@ impl Combiner {
         let seat = Arc::new(Seat::default());
         {
             let mut queue = self.queue.lock();
-            queue.waiting.push_back(Member { batch, waiter: Waiter::Thread(Arc::clone(&seat)) });
+            queue
+                .waiting
+                .push_back(Member { batch, waiter: Waiter::Thread(Seated(Some(Arc::clone(&seat)))) });
             if queue.lead != Lead::Taken {
                 queue.lead = Lead::Taken;
                 return (seat, Turn::Lead);
@@ -190,7 +212,7 @@ impl Combiner {
     fn hand_over(&self) -> Next {
         let mut queue = self.queue.lock();
         let thread = queue.waiting.iter().find_map(|member| match &member.waiter {
-            Waiter::Thread(seat) => Some(seat),
+            Waiter::Thread(seated) => seated.0.as_ref(),
             Waiter::Future(_) => None,
         });
         if let Some(seat) = thread {

@@ -92,10 +92,11 @@ impl Inner {
             }
             loop {
                 let members = log.combiner.take();
-                let advanced = log.run_cycle(members);
+                let cycle = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members)));
+                let advanced = cycle.unwrap_or(false);
                 let drained = log.combiner.is_drained();
                 if advanced {
-                    // A panic in a subscriber's waker must not leave the lead taken.
+                    // A panic, in a subscriber's waker say, must not leave the lead taken.
                     _ = catch_unwind(AssertUnwindSafe(|| log.announce(WakeReason::Committed)));
                 }
                 if drained {
@@ -178,13 +179,16 @@ impl Inner {
         self.roll(writer, base)
     }
 
-    fn wants_roll(&self, writer: &Writer) -> bool {
+    fn wants_roll(&self, writer: &mut Writer) -> bool {
         let policy = Arc::clone(&*self.retention.read());
         let roll_age = catch_unwind(AssertUnwindSafe(|| policy.roll_age())).unwrap_or_else(|_| {
             tracing::error!(log = %self.options.identity, policy = policy.name(), "a retention policy panicked; not rolling by age");
             self.runtime.metrics().error("storage", "retention_policy");
             None
         });
+        if roll_age.is_some() {
+            self.learn_first_write(writer);
+        }
         writer.wants_roll(self.options.segment_bytes, roll_age, self.runtime.clock().unix_ms())
     }
 

@@ -79,19 +79,19 @@ impl Inner {
             pass_queued: AtomicBool::new(false),
             unlink_again: Mutex::default(),
         });
-        log.learn_first_write();
+        if log.retention.read().roll_age().is_some() {
+            log.learn_first_write(&mut log.writer.lock());
+        }
         Ok(log)
     }
 
-    /// The age of a recovered active segment, for a policy that rolls by age, is that of its first record.
-    fn learn_first_write(&self) {
-        if self.retention.read().roll_age().is_none() {
-            return;
-        }
-        let mut writer = self.writer.lock();
-        let Some(active) = writer.active.as_mut().filter(|active| active.first_write_ms.is_some()) else {
+    /// The age of a recovered active segment, for a policy that rolls by age, is that of its first record. Reads a
+    /// frame the first time.
+    pub(super) fn learn_first_write(&self, writer: &mut Writer) {
+        let Some(active) = writer.active.as_mut().filter(|active| active.first_write_is_guessed) else {
             return;
         };
+        active.first_write_is_guessed = false;
         if let Some(first) = active.segment.first_commit_ms(self.read_context()) {
             active.first_write_ms = Some(first.min(self.runtime.clock().unix_ms()));
         }

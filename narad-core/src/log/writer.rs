@@ -43,6 +43,8 @@ pub(super) struct Active {
     /// Wall time of its first and its last write; of a recovered one, what its records say.
     pub(super) first_write_ms: Option<i64>,
     pub(super) last_write_ms: i64,
+    /// Whether the first write is that of the file itself, until the first record is asked.
+    pub(super) first_write_is_guessed: bool,
     /// Whether its name is durable: not known of one without a frame, whose creator may have died right after that.
     name_is_durable: bool,
 }
@@ -111,9 +113,9 @@ impl Writer {
             segment: Arc::clone(&segment),
             file,
             path,
-            // Filled in from the first record when a roll or a sweep asks; the file's own time until then.
             first_write_ms: (!is_empty).then_some(modified_ms),
             last_write_ms: newest_ms.unwrap_or(modified_ms),
+            first_write_is_guessed: !is_empty,
             name_is_durable: !is_empty,
         });
         segment
@@ -255,7 +257,7 @@ impl Writer {
             self.tail_dirty = false;
         }
         if place.pos == 0 {
-            active.first_write_ms = None;
+            (active.first_write_ms, active.first_write_is_guessed) = (None, false);
         }
         self.committed = Some(place);
         (self.end, self.unsynced_start) = (place.pos, place.pos);
@@ -344,6 +346,7 @@ impl Writer {
             path,
             first_write_ms: None,
             last_write_ms: 0,
+            first_write_is_guessed: false,
             name_is_durable: true,
         });
         Ok(segment)
