@@ -1,6 +1,7 @@
 //! RC-03, RC-09: two damaged frames, and damage in the middle together with a torn tail. Exactly what was hit is lost, and
 //! no frame whose CRC holds is cut.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of lost ranges may have one")]
 
 mod common;
 #[path = "common/disk.rs"]

@@ -1,6 +1,7 @@
 //! RC-04: a payload that holds whole valid frames whose offsets fit is a payload, whatever happens to the frame around
 //! it: somebody's segment, sent as a message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of lost ranges may have one")]
 
 mod common;
 #[path = "common/disk.rs"]

@@ -1,5 +1,6 @@
 //! RC-04, RC-07: a payload made to mislead a scan costs time in proportion to its length, and memory too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of lost ranges may have one")]
 
 mod common;
 #[path = "common/disk.rs"]

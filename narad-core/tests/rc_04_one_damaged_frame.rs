@@ -1,5 +1,6 @@
 //! RC-04, RC-02, RC-08: damage to one frame costs that frame's offsets and no other's, wherever it hits.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of lost ranges may have one")]
 
 mod common;
 #[path = "common/disk.rs"]

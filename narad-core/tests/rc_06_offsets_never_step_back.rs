@@ -1,5 +1,6 @@
 //! RC-06, HW-07: empty and header-short segments, directories without one, and state files that say nothing or nonsense.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of lost ranges may have one")]
 
 mod common;
 #[path = "common/disk.rs"]
@@ -88,7 +89,8 @@ fn rc_06_a_directory_without_a_segment_goes_on_from_its_state_files() {
     };
     let consumer = |at| encode_consumer_offset(Some(offset(at))).to_vec();
     let hwm = |at: u64| at.to_be_bytes().to_vec();
-    let cases: Vec<(Vec<(&str, Vec<u8>)>, u64)> = vec![
+    type Files = Vec<(&'static str, Vec<u8>)>;
+    let cases: Vec<(Files, u64)> = vec![
         (vec![("hwm", hwm(7))], 7),
         (vec![("consumer.offset", consumer(4))], 5),
         (vec![("consumer.ahead", ahead(Some(3), &[]))], 4),

@@ -115,9 +115,10 @@ impl HotSet {
         }
         hot.retain(|other| !Arc::ptr_eq(other, segment));
         hot.push_front(Arc::clone(segment));
-        if hot.len() > HOT
-            && let Some(cold) = hot.pop_back()
-        {
+        let cold = if hot.len() > HOT { hot.pop_back() } else { None };
+        // A read of the cold one that waits for its disk holds up nobody else.
+        drop(hot);
+        if let Some(cold) = cold {
             cold.cool();
         }
     }

@@ -17,7 +17,10 @@ use std::{
     io,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -46,6 +49,11 @@ const INDEX_AHEAD: u64 = 4 << 20;
 pub(crate) struct Segment {
     base: Offset,
     path: PathBuf,
+    /// Bytes that belong to the segment.
+    len: AtomicU64,
+    /// No record reaches past this: the base of the successor.
+    limit: AtomicU64,
+    /// Held across the reads that open and index a sealed segment: sweeps and statistics do without it.
     nav: Mutex<Nav>,
 }
 
@@ -54,12 +62,8 @@ pub(crate) struct Segment {
 struct Nav {
     file: Option<Arc<dyn File>>,
     index: SparseIndex,
-    /// Bytes that belong to the segment.
-    len: u64,
-    /// Whether the index covers all of them. An active segment's always does.
+    /// Whether the index covers all that belongs to the segment. An active segment's always does.
     complete: bool,
-    /// No record reaches past this: the base of the successor.
-    limit: Offset,
     /// Where the last read ended: the first offset behind its frame, and the position.
     hint: (Offset, u64),
 }
@@ -99,8 +103,14 @@ impl Segment {
     /// A sealed segment, of which nothing but its bounds is known yet. Opens no file.
     pub(crate) fn sealed(base: Offset, path: PathBuf, len: u64, limit: Offset) -> Self {
         let index = SparseIndex::new(base);
-        let nav = Nav { file: None, index, len, complete: false, limit, hint: (base, 0) };
-        Self { base, path, nav: Mutex::new(nav) }
+        let nav = Nav { file: None, index, complete: false, hint: (base, 0) };
+        Self {
+            base,
+            path,
+            len: AtomicU64::new(len),
+            limit: AtomicU64::new(limit.get()),
+            nav: Mutex::new(nav),
+        }
     }
 
     /// The active segment, scanned up to `len`.
@@ -111,8 +121,9 @@ impl Segment {
         index: SparseIndex,
         len: u64,
     ) -> Self {
-        let nav = Nav { file: Some(file), index, len, complete: true, limit: Offset::MAX, hint: (base, 0) };
-        Self { base, path, nav: Mutex::new(nav) }
+        let nav = Nav { file: Some(file), index, complete: true, hint: (base, 0) };
+        let limit = AtomicU64::new(Offset::MAX.get());
+        Self { base, path, len: AtomicU64::new(len), limit, nav: Mutex::new(nav) }
     }
 
     /// The first offset, as the file's name states it.
@@ -127,7 +138,7 @@ impl Segment {
 
     /// Bytes that belong to the segment.
     pub(crate) fn len(&self) -> u64 {
-        self.nav.lock().len
+        self.len.load(Ordering::Acquire)
     }
 
     /// The first offset behind everything that is known to be in it.
@@ -135,9 +146,13 @@ impl Segment {
         self.nav.lock().index.place()
     }
 
+    fn limit(&self) -> Offset {
+        Offset::new(self.limit.load(Ordering::Acquire)).unwrap_or(Offset::MAX)
+    }
+
     /// Turns the active segment into a sealed one that ends at `limit`.
     pub(crate) fn seal(&self, limit: Offset) {
-        self.nav.lock().limit = limit;
+        self.limit.store(limit.get(), Ordering::Release);
     }
 
     /// Gives back the file descriptor and the index: for a sealed segment that is no longer read much.
@@ -155,7 +170,7 @@ impl Segment {
         for (header, pos) in frames {
             let after = Place { pos: pos + header.frame_len(), expected: header.end() };
             nav.index.push(header.base, *pos, after);
-            nav.len = nav.len.max(after.pos);
+            self.len.fetch_max(after.pos, Ordering::AcqRel);
         }
     }
 
@@ -163,7 +178,7 @@ impl Segment {
     pub(crate) fn note_truncated(&self, place: Place) {
         let mut nav = self.nav.lock();
         nav.index.truncate(place);
-        nav.len = place.pos;
+        self.len.store(place.pos, Ordering::Release);
         nav.hint = (self.base, 0);
     }
 
@@ -207,12 +222,12 @@ impl Segment {
                 return Ok(Found::Lost(lost, Unreadable::Corrupt("the frame is damaged")));
             }
             if offset >= nav.index.place().expected {
-                let lost = offset..nav.limit.max(offset.saturating_add(1));
+                let lost = offset..self.limit().max(offset.saturating_add(1));
                 return Ok(Found::Lost(lost, Unreadable::Corrupt("the frame is missing")));
             }
             let floor = nav.index.floor(offset).map_or(0, |(_, pos)| pos);
             let start = if nav.hint.0 <= offset { floor.max(nav.hint.1) } else { floor };
-            (file, nav.len, start, Arc::clone(nav.index.holes()))
+            (file, self.len(), start, Arc::clone(nav.index.holes()))
         };
         let window = Window::onto(&mut window.window, Arc::clone(&file), len, window.chunk);
         let mut pos = start;
@@ -253,7 +268,7 @@ impl Segment {
         let (from, limit) = {
             let nav = self.nav.lock();
             let (base, pos) = nav.index.floor(offset).unwrap_or((self.base, 0));
-            (Place { pos, expected: base }, nav.limit)
+            (Place { pos, expected: base }, self.limit())
         };
         let damaged = |lost: Range<Offset>| {
             let lost = if lost.contains(&offset) { lost } else { offset..offset.saturating_add(1) };
@@ -294,8 +309,8 @@ impl Segment {
             return Ok(());
         }
         let enough = nav.index.place().pos.saturating_add(INDEX_AHEAD);
-        let len = nav.len.min(file.len()?);
-        let mut walk = Walk::new(Arc::clone(file), len, nav.index.place(), nav.limit);
+        let len = self.len().min(file.len()?);
+        let mut walk = Walk::new(Arc::clone(file), len, nav.index.place(), self.limit());
         while nav.index.place().expected <= offset || nav.index.place().pos < enough {
             let step = walk.step()?;
             nav.index.note(&step, walk.place());
@@ -319,8 +334,8 @@ impl Segment {
 
     /// The first offset that is not in it: for a sealed one the base of its successor.
     pub(crate) fn end(&self) -> Offset {
-        let nav = self.nav.lock();
-        if nav.limit == Offset::MAX { nav.index.place().expected } else { nav.limit }
+        let limit = self.limit();
+        if limit == Offset::MAX { self.place().expected } else { limit }
     }
 
     /// The commit time of the first record, if it can be read.
@@ -334,10 +349,9 @@ impl Segment {
     /// # Errors
     /// An I/O error: nothing is said about the record then.
     pub(crate) fn first_commit(&self, context: ReadContext<'_>) -> io::Result<Option<i64>> {
-        let (open, len, limit) = {
-            let nav = self.nav.lock();
-            (nav.file.clone(), nav.len, nav.limit)
-        };
+        // Whoever holds the lock now reads from a file that may be slow: not worth waiting for.
+        let open = self.nav.try_lock().and_then(|nav| nav.file.clone());
+        let (len, limit) = (self.len(), self.limit());
         let file = match open {
             Some(file) => file,
             None => Arc::from(context.disk.open(&self.path, OpenMode::Read)?),

@@ -1,5 +1,6 @@
 //! What several tests need: golden directories and their manifests.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "golden directories are real ones")]
 
 use std::{
     collections::BTreeMap,
