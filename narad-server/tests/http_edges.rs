@@ -124,6 +124,39 @@ async fn heads_are_limited_in_size_and_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_kept_open_is_closed_after_its_idle_time_whatever_the_request_was() {
+    let narad = Narad::start_with(|config| config.http.idle_timeout.0 = Duration::from_millis(300)).await;
+    narad.create("t").await;
+    for request in [
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /nowhere HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /v1/topics/t/consume HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /v1/topics/t/consume?wait=100ms HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "POST /v1/topics/t/produce HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\nx",
+    ] {
+        assert!(raw(&narad, request).await.starts_with("HTTP/1.1 "), "{request}");
+    }
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_whose_client_left_behind_a_second_request_takes_no_message() {
+    let narad = Narad::start().await;
+    narad.create("t").await;
+    let mut stream = TcpStream::connect(narad.server.addr()).await.unwrap();
+    let poll = "GET /v1/topics/t/consume?wait=10s HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(format!("{poll}{poll}").as_bytes()).await.unwrap();
+    narad.until("/metrics", |metrics| metrics.text.contains("narad_http_requests_in_flight 2\n")).await;
+    let start = Instant::now();
+    drop(stream);
+    narad.until("/metrics", |metrics| metrics.text.contains("narad_http_requests_in_flight 1\n")).await;
+    assert!(start.elapsed() < Duration::from_secs(5), "the poll went on: {:?}", start.elapsed());
+    narad.post("/v1/topics/t/produce", "x").await.is(202);
+    narad.get("/v1/topics/t/consume?wait=10s").await.is(200);
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn browsers_of_other_origins_and_other_hosts_are_refused() {
     let narad = Narad::start().await;
     narad.create("t").await;

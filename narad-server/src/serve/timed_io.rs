@@ -12,8 +12,26 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
     time::{Instant, Sleep, sleep_until},
 };
+
+/// A stream that can tell that its other end has left without taking anything out of it.
+pub(super) trait Peek {
+    /// Ready once the client sends no more and all that it sent was read; otherwise the task is woken when something
+    /// arrives.
+    fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+impl Peek for TcpStream {
+    fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.poll_peek(cx, &mut ReadBuf::new(&mut [0])) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+            // Bytes of its next request wait to be read, so it has not left as far as anybody can see.
+            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
 
 /// How long a client may take.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +93,8 @@ pub(super) struct TimedIo<S> {
     read: Pin<Box<Sleep>>,
     /// Runs while a write waits for the client.
     write: Option<Pin<Box<Sleep>>>,
+    /// Bytes were asked for since the last flush, so whoever asked sees for itself when the client leaves.
+    is_read: bool,
 }
 
 impl<S> TimedIo<S> {
@@ -82,9 +102,17 @@ impl<S> TimedIo<S> {
     pub(super) fn new(stream: S, times: Times) -> (Self, Arc<Activity>) {
         let by = Instant::now() + times.head;
         let activity = Arc::new(Activity { times, phase: Mutex::new(Phase::Head(by)) });
-        let io =
-            Self { stream, activity: Arc::clone(&activity), read: Box::pin(sleep_until(by)), write: None };
-        (io, activity)
+        let (of_io, read) = (Arc::clone(&activity), Box::pin(sleep_until(by)));
+        (Self { stream, activity: of_io, read, write: None, is_read: false }, activity)
+    }
+
+    /// Ready once the client has let its time for a head, or between two requests, run out.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(by) = self.activity.deadline() else { return Poll::Pending };
+        if self.read.deadline() != by {
+            self.read.as_mut().reset(by);
+        }
+        self.read.as_mut().poll(cx)
     }
 
     /// What a write that answered `poll` is to answer.
@@ -106,6 +134,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.is_read = true;
         let before = buf.filled().len();
         match Pin::new(&mut this.stream).poll_read(cx, buf) {
             Poll::Ready(Ok(())) => {
@@ -115,18 +144,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => {
-                let Some(by) = this.activity.deadline() else { return Poll::Pending };
-                if this.read.deadline() != by {
-                    this.read.as_mut().reset(by);
-                }
-                this.read.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
-            }
+            Poll::Pending => this.poll_overdue(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
         }
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
+impl<S: AsyncWrite + Peek + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.timed_write(cx, poll)
@@ -147,7 +170,20 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_flush(cx);
-        self.timed_write(cx, poll)
+        let flushed = std::task::ready!(self.timed_write(cx, poll));
+        // hyper flushes at the end of each of its turns, and reads only while it wants bytes: not behind an answer
+        // that it wrote at once, and not while a request runs whose successor it has read already. So here is where
+        // the time after an answer begins, and where a client is missed that has left behind a second request.
+        let is_read = std::mem::take(&mut self.is_read);
+        let over = match self.activity.deadline() {
+            Some(_) => self.poll_overdue(cx).map(|()| io::ErrorKind::TimedOut),
+            None if is_read => Poll::Pending,
+            None => self.stream.poll_left(cx).map(|()| io::ErrorKind::ConnectionAborted),
+        };
+        match over {
+            Poll::Ready(why) => Poll::Ready(Err(why.into())),
+            Poll::Pending => Poll::Ready(flushed),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -160,6 +196,12 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
+
+    impl Peek for tokio::io::DuplexStream {
+        fn poll_left(&self, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
 
     const TIMES: Times = Times {
         head: Duration::from_secs(10),
