@@ -15,7 +15,7 @@ use narad_core::{
     format::{Batch, FrameHeader, HEADER_LEN, Record, split_records},
     plugin::{FrameContext, LogIdentity},
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 /// What is done to a file.
 #[derive(Debug, Clone)]
@@ -240,8 +240,15 @@ fn check(harms: &[(usize, Harm)]) {
     }
 }
 
+/// The same cases each time, and others with another `NARAD_SEED`.
+fn config() -> ProptestConfig {
+    let seed = if std::env::var_os("NARAD_SEED").is_some() { narad_core::testkit::seed() } else { 1 };
+    let rng_seed = RngSeed::Fixed(seed);
+    ProptestConfig { cases: 3000, failure_persistence: None, rng_seed, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn rc_07_any_bytes_in_any_file(harms in prop::collection::vec((0..6usize, harm()), 1..5)) {

@@ -105,22 +105,46 @@ impl RawHeader {
         if let Some(fixed) = base.into_iter().chain(flags.filter(holds)).find_map(believed) {
             return Some(fixed);
         }
-        // Any CRC has a solution in a field of its own width. It is evidence where all else shows a header.
-        if self.magic != FRAME_MAGIC || self.base != bounds.expected.to_i64() {
+        if self.magic != FRAME_MAGIC {
             return None;
         }
-        let fits = |header: &FrameHeader| {
-            u64::from(header.count).saturating_mul(MIN_RECORD) <= u64::from(header.uncompressed_len)
-        };
-        let count = solve(|count| Self { count, ..*self }, sum).and_then(believed).filter(fits);
-        let uncompressed = || solve(|uncompressed| Self { uncompressed, ..*self }, sum).and_then(believed);
-        count.or_else(|| uncompressed().filter(|header| fits(header) && lengths_agree(header)))
+        // Any CRC has a solution in a field of its own width: it is evidence where one byte alone had to change.
+        let count = solve(|count| Self { count, ..*self }, sum);
+        let raw = solve(|uncompressed| Self { uncompressed, ..*self }, sum);
+        let same_as_stored = Self { uncompressed: self.stored, ..*self };
+        let one_byte = [
+            count.filter(|fixed| is_one_byte(fixed.count ^ self.count)),
+            raw.filter(|fixed| is_one_byte(fixed.uncompressed ^ self.uncompressed)),
+            Some(same_as_stored).filter(|fixed| self.flags == 0 && holds(fixed)),
+        ];
+        one_byte.into_iter().flatten().filter_map(believed).find(lengths_agree)
     }
 
-    /// The header, if every field is in range and they agree with one another.
-    pub(super) fn undamaged(&self) -> Option<FrameHeader> {
-        let header = self.in_range()?;
-        (self.magic == FRAME_MAGIC && lengths_agree(&header)).then_some(header)
+    /// Bytes of the whole frame and the first offset behind it, of a header that shows no damage, or none to its
+    /// stored length: then the offset is not known. `is_start` says that a frame is known to start here, so that its
+    /// base need not be the one that is due.
+    pub(super) fn believable_extent(
+        &self,
+        bounds: Bounds,
+        is_start: bool,
+    ) -> Option<(usize, Option<Offset>)> {
+        let base =
+            Offset::from_i64(self.base).filter(|&base| base >= bounds.expected && base < bounds.limit)?;
+        let (len, is_due) = (self.stated_len()?, base == bounds.expected);
+        if self.magic != FRAME_MAGIC || !(is_due || is_start) {
+            return None;
+        }
+        let raw = u32::try_from(self.uncompressed).ok().filter(|raw| (1..=MAX_FRAME_BYTES).contains(raw));
+        let count = u64::try_from(self.count).ok().filter(|&count| count > 0);
+        if let (Some(raw), Some(count)) = (raw, count)
+            && count.saturating_mul(4) <= u64::from(raw)
+        {
+            let header = self.in_range().filter(|header| lengths_agree(header) && bounds.fit(header))?;
+            return Some((len, Some(header.end()).filter(|_| is_due)));
+        }
+        // The count or the uncompressed length is impossible, so the stored length is not what was damaged.
+        let contradicted = self.flags == 0 && raw.is_some() && self.stored != self.uncompressed;
+        (is_due && !contradicted).then_some((len, None))
     }
 
     /// The header, if every field is in range; the magic may be damaged.
@@ -162,6 +186,10 @@ fn solve(with: impl Fn(i32) -> RawHeader, sum: u32) -> Option<RawHeader> {
     Some(with(value.cast_signed()))
 }
 
+fn is_one_byte(difference: i32) -> bool {
+    difference.to_be_bytes().iter().filter(|&&byte| byte != 0).count() == 1
+}
+
 /// Whether the lengths of a header can be true together: each record takes at least its prefix, codec 0 stores what
 /// it is given, and no codec makes much more of it.
 fn lengths_agree(header: &FrameHeader) -> bool {
@@ -188,12 +216,13 @@ mod tests {
         let damaged = [
             RawHeader { magic: [0, 0], ..good },
             RawHeader { flags: 0xFF, ..good },
-            RawHeader { count: i32::MIN, ..good },
+            RawHeader { count: i32::MIN | 3, ..good },
             RawHeader { count: 4, ..good },
             RawHeader { base: -1, ..good },
             RawHeader { base: 71, ..good },
             RawHeader { uncompressed: 0x7FFF_FFFF, ..good },
             RawHeader { uncompressed: 0, ..good },
+            RawHeader { flags: 1, ..good },
         ];
         for header in damaged {
             assert_eq!(header.repaired(sum, bounds, None), good.in_range(), "{header:?}");

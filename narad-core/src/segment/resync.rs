@@ -6,7 +6,7 @@
 //! 1. the header with another stored length, so that its CRC holds: nothing but the true extent does that;
 //! 2. the end that the header states, if a valid frame with the base it implies starts there;
 //! 3. the header with another field corrected so that its CRC holds over the extent that it states;
-//! 4. the extent of a header that shows no damage: what lies inside is payload;
+//! 4. the extent of a header that shows no damage, or none to its stored length: what lies inside is payload;
 //! 5. record after record, as codec 0 lays them out, up to a valid frame or the end of the file;
 //! 6. the nearest valid frame whose offsets fit and which is followed by what may follow a frame.
 //!
@@ -170,14 +170,10 @@ impl Tail {
         Some(Extent { end, expected: fixed.end() })
     }
 
-    /// Evidence 4. Offsets are missing in front of a frame that states a later base than is due, or its base is what
-    /// is damaged: its extent is believed and its offsets are not.
+    /// Evidence 4. Where the offsets are in doubt the extent alone is believed.
     fn undamaged(at: usize, header: &RawHeader, bounds: Bounds, is_start: bool) -> Option<Extent> {
-        let header = header.undamaged().filter(|header| bounds.fit(header))?;
-        let end = at + header.frame_len() as usize;
-        let is_due = header.base == bounds.expected;
-        let expected = if is_due { header.end() } else { bounds.expected };
-        (is_due || is_start).then_some(Extent { end, expected })
+        let (len, next) = header.believable_extent(bounds, is_start)?;
+        Some(Extent { end: at + len, expected: next.unwrap_or(bounds.expected) })
     }
 
     /// Evidence 5.
