@@ -3,8 +3,9 @@
 use figment::value::{Dict, Value};
 
 use super::{
+    ConfigError,
+    dict::insert,
     keys::{self, Kind},
-    layers::{ConfigError, insert},
 };
 
 /// Variables that others of our programs or later versions read.

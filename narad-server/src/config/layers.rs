@@ -8,81 +8,7 @@ use figment::{
     value::{Dict, Value},
 };
 
-use super::{Address, AddressError, Config, Overrides, env, keys, validate};
-
-/// Why the settings cannot be used. Nothing was opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The file is not there or cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file of `--config`.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// The file's name does not say how it is written.
-    #[error("{}: the name must end in .toml or .json", .0.display())]
-    Extension(PathBuf),
-    /// A key of the file is no setting.
-    #[error("unknown key \"{key}\" in {}{}", path.display(), hint(nearest))]
-    UnknownKey {
-        /// The key, with its section.
-        key: String,
-        /// The file.
-        path: PathBuf,
-        /// The setting that was probably meant.
-        nearest: Option<String>,
-    },
-    /// A variable under a section's prefix is no setting.
-    #[error("unknown variable {name}{}", hint(nearest))]
-    UnknownVariable {
-        /// The variable.
-        name: String,
-        /// The variable that was probably meant.
-        nearest: Option<String>,
-    },
-    /// A variable's value cannot be read.
-    #[error("{name}: \"{value}\" is not a value for it")]
-    Variable {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-    },
-    /// The address of the command line cannot be read.
-    #[error("--addr: {0}")]
-    Address(#[from] AddressError),
-    /// The file is not well formed.
-    #[error("{}: {reason}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What the parser said.
-        reason: String,
-    },
-    /// A value has the wrong type.
-    #[error("{key}: {reason}")]
-    Value {
-        /// The setting.
-        key: String,
-        /// What does not fit.
-        reason: String,
-    },
-    /// A value is outside its bounds, or contradicts another.
-    #[error("{key}: {reason}")]
-    Invalid {
-        /// The setting.
-        key: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
-}
+use super::{Address, Config, ConfigError, Overrides, dict::insert, env, keys, validate};
 
 /// The settings, and the names of `NARAD_` variables that nobody here reads (worth a warning: an orchestrator injects
 /// such). `environment` is the process's, handed in.
@@ -190,14 +116,5 @@ fn overlay(below: &mut Dict, layer: Dict) {
             // Not a section: refused by the tree, by its name.
             None => drop(below.insert(section, Value::from(false))),
         }
-    }
-}
-
-/// Puts `value` at `section.name`.
-pub(super) fn insert(dict: &mut Dict, key: &str, value: Value) {
-    let (section, name) = key.split_once('.').unwrap_or((key, ""));
-    let body = dict.entry(section.to_owned()).or_insert_with(|| Value::from(Dict::new()));
-    if let Value::Dict(_, body) = body {
-        body.insert(name.to_owned(), value);
     }
 }

@@ -4,7 +4,9 @@
 //! directory or the network.
 
 mod address;
+mod dict;
 mod env;
+mod error;
 mod keys;
 mod layers;
 mod tree;
@@ -13,7 +15,8 @@ mod validate;
 use std::path::PathBuf;
 
 pub use address::{Address, AddressError};
-pub use layers::{ConfigError, load};
+pub use error::ConfigError;
+pub use layers::load;
 pub use tree::{Config, Http, Log, LogFormat, Node, Security, Storage, TopicDefaults};
 pub(crate) use validate::{MIN_PARTITIONS, MIN_RETENTION_MS};
 

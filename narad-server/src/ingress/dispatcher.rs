@@ -23,11 +23,11 @@ use tokio::{
 
 use super::{
     IngressOptions, Partitions,
+    backlog::Backlog,
     job::{self, End, Report},
     lane::{Lane, Pending},
     progress::Progress,
     route::{self, Route},
-    wal::Backlog,
 };
 
 /// What one read of the WAL asks for, at most.

@@ -8,6 +8,7 @@
 //! Nothing here acknowledges before the WAL's fsync, moves the checkpoint past a record whose partition commit has
 //! not succeeded, or lets one failing partition hold up another.
 
+mod backlog;
 mod checkpoint;
 mod dispatcher;
 mod heal;

@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -18,13 +18,14 @@ use narad_core::{
 };
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Semaphore, watch},
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
 
 use super::{
     IngressError, IngressOptions, Partitions, Staged,
+    backlog::Backlog,
     checkpoint::CheckpointFile,
     dispatcher::Dispatcher,
     heal::{Health, refuse},
@@ -32,28 +33,6 @@ use super::{
     retention::DoneSegments,
     route,
 };
-
-/// Messages in the WAL that are not done, as the dispatcher last said, and who waits for them to become fewer.
-#[derive(Debug, Default)]
-pub(super) struct Backlog {
-    read_to: AtomicU64,
-    undone: AtomicU64,
-    fewer: Notify,
-}
-
-impl Backlog {
-    /// The dispatcher has read the WAL up to `read_to`, and `undone` of what it read is not done.
-    pub(super) fn set(&self, read_to: Offset, undone: u64) {
-        self.read_to.store(read_to.get(), Ordering::Relaxed);
-        self.undone.store(undone, Ordering::Relaxed);
-        self.fewer.notify_waiters();
-    }
-
-    fn len(&self, end: Offset) -> u64 {
-        let unread = end.get().saturating_sub(self.read_to.load(Ordering::Relaxed));
-        unread.saturating_add(self.undone.load(Ordering::Relaxed))
-    }
-}
 
 /// The ingress of a server. Cloning gives another handle; dropping the last one stops its tasks where they are, as a
 /// crash would: use [`close`](Self::close).
