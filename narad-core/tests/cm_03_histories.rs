@@ -7,19 +7,21 @@ mod model;
 #[path = "common/write_path.rs"]
 mod write_path;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use model::Model;
 use narad_core::{
     Error,
-    log::Log,
+    log::{Log, LogOptions},
     testkit::{CallKind, Failure, Fault, SeedGuard, Survival, seed},
 };
+use narad_retention::Age;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use write_path::{Bench, segments_of};
 
 const HISTORIES: u64 = 2_000;
 const STEPS: usize = 40;
+const START_MS: i64 = 1_800_000_000_000;
 /// Tries that a caller makes until the disk is well again.
 const TRIES: usize = 40;
 
@@ -37,6 +39,13 @@ const KINDS: [CallKind; 9] = [
 const FAILURES: [Failure; 5] =
     [Failure::Io, Failure::NoSpace, Failure::TooManyFiles, Failure::AccessDenied, Failure::QuotaExceeded];
 
+/// Segments roll by size and by age.
+fn small_segments() -> LogOptions {
+    let mut options = segments_of(500);
+    options.retention = Arc::new(Age::new(Duration::from_secs(600)));
+    options
+}
+
 struct History {
     bench: Bench,
     model: Model,
@@ -49,7 +58,8 @@ impl History {
     fn run(seed: u64) {
         let mut rng = StdRng::seed_from_u64(seed);
         let bench = Bench::new(rng.random());
-        let log = bench.open_with(segments_of(500));
+        bench.clock.set_unix_ms(START_MS);
+        let log = bench.open_with(small_segments());
         let mut history = Self { bench, model: Model::default(), rng, log, steps: Vec::new() };
         history.model.recover(&history.log, true);
         for _ in 0..STEPS {
@@ -69,7 +79,13 @@ impl History {
             }
             50..68 => self.pass(),
             68..82 => self.fault(),
-            82..87 => {
+            82..84 => {
+                // Less than the hour beyond which a recovered time is not believed.
+                let ms = START_MS + self.rng.random_range(0..3_000_000);
+                self.note(format!("the wall clock says {ms}"));
+                self.bench.clock.set_unix_ms(ms);
+            }
+            84..87 => {
                 self.note("clear faults");
                 self.bench.disk.clear_faults();
             }
@@ -182,7 +198,7 @@ impl History {
 
     /// Opens the log, first with whatever faults are in force.
     fn open(&mut self, exact: bool) {
-        match self.bench.try_open(segments_of(500)) {
+        match self.bench.try_open(small_segments()) {
             // Where `hwm` could not be read, more than it states is visible for as long as this open lasts.
             Ok(log) => self.model.clone().recover(&log, false),
             // A sync that failed in an open leaves a cache behind that nobody can trust.
@@ -190,7 +206,7 @@ impl History {
         }
         self.bench.disk.clear_faults();
         self.bench.disk.crash_process();
-        self.log = self.bench.open_with(segments_of(500));
+        self.log = self.bench.open_with(small_segments());
         self.model.recover(&self.log, exact);
     }
 }

@@ -151,33 +151,56 @@ fn cm_04_sixteen_threads_blocking_and_async_mixed_lose_and_double_nothing() {
     assert_eq!(payloads(&fork.open()), found);
 }
 
-#[test]
-fn cm_04_a_failing_disk_under_many_threads_leaves_each_acknowledged_batch_once() {
+/// Many threads commit until each batch is acknowledged, while `sabotage` is done to the disk again and again and
+/// somebody reopens the log whenever it is poisoned. Afterwards each batch is there once.
+fn under_sabotage(sabotage: impl Fn(&SimDisk) + Send + 'static) {
+    const THREADS: usize = 8;
+    const COMMITS: usize = 40;
     let disk = SimDisk::new(3);
     let log = open(Arc::new(disk.clone()), 4);
     let stop = Arc::new(AtomicBool::new(false));
     let saboteur = {
-        let (disk, stop) = (disk.clone(), Arc::clone(&stop));
+        let (disk, log, stop) = (disk.clone(), log.clone(), Arc::clone(&stop));
         thread::spawn(move || {
+            let mut rounds = 0;
             while !stop.load(Ordering::Relaxed) {
-                disk.inject(Fault::shorten(CallKind::Write, 20).named("*.log").at(3));
-                disk.inject(Fault::fail(CallKind::Write, Failure::NoSpace).named("*.log").at(4));
-                thread::yield_now();
+                // Bounded, so that the workers get through.
+                if rounds < 100 {
+                    disk.clear_faults();
+                    sabotage(&disk);
+                    rounds += 1;
+                } else {
+                    disk.clear_faults();
+                }
+                let before = disk.count(CallKind::SyncData);
+                while disk.count(CallKind::SyncData) < before + 3
+                    && !log.is_poisoned()
+                    && !stop.load(Ordering::Relaxed)
+                {
+                    thread::yield_now();
+                }
+                // Fails where the sabotage hits it, and is tried again.
+                _ = log.reopen();
             }
+            disk.clear_faults();
+            log.reopen().unwrap();
         })
     };
-    let workers: Vec<_> = (0..8)
+    let workers: Vec<_> = (0..THREADS)
         .map(|number| {
             let log = log.clone();
             thread::spawn(move || {
-                for commit in 0..40 {
+                for commit in 0..COMMITS {
                     let payload = format!("{number}/{commit}");
                     let commit = || match number % 2 {
                         0 => log.commit(record(&payload)),
                         _ => wait(log.commit_async(record(&payload))),
                     };
                     let offsets = std::iter::repeat_with(commit).find_map(Result::ok).unwrap();
-                    assert_eq!(log.read(offsets.start).unwrap().payload, payload.as_bytes());
+                    let read =
+                        std::iter::repeat_with(|| log.read(offsets.start)).find_map(Result::ok).unwrap();
+                    assert_eq!(read.payload, payload.as_bytes());
+                    _ = log.append(&record("nobody commits this but others"));
                 }
             })
         })
@@ -185,13 +208,32 @@ fn cm_04_a_failing_disk_under_many_threads_leaves_each_acknowledged_batch_once()
     let outcome: Vec<_> = workers.into_iter().map(thread::JoinHandle::join).collect();
     stop.store(true, Ordering::Relaxed);
     saboteur.join().unwrap();
-    disk.clear_faults();
     assert!(outcome.iter().all(Result::is_ok));
-    let mut found = payloads(&log);
-    assert_eq!(found.len(), 8 * 40);
-    found.sort();
-    found.dedup();
-    assert_eq!(found.len(), 8 * 40, "each once");
+    let fork = Bench::on(disk.fork(), Default::default());
+    fork.disk.power_loss_keeping(Survival::Nothing);
+    for mut found in [payloads(&log), payloads(&fork.open())] {
+        found.retain(|payload| payload.contains('/'));
+        assert_eq!(found.len(), THREADS * COMMITS);
+        found.sort();
+        found.dedup();
+        assert_eq!(found.len(), THREADS * COMMITS, "each once");
+    }
+}
+
+#[test]
+fn cm_04_failing_writes_under_many_threads_leave_each_acknowledged_batch_once() {
+    under_sabotage(|disk| {
+        disk.inject(Fault::shorten(CallKind::Write, 20).named("*.log").at(3));
+        disk.inject(Fault::fail(CallKind::Write, Failure::NoSpace).named("*.log").at(4));
+    });
+}
+
+#[test]
+fn po_03_failing_fsyncs_and_reopens_under_many_threads_leave_each_acknowledged_batch_once() {
+    under_sabotage(|disk| {
+        disk.inject(Fault::fail(CallKind::SyncData, Failure::Io).named("*.log").at(3));
+        disk.inject(Fault::fail(CallKind::Read, Failure::Io).named("*.log").at(7));
+    });
 }
 
 #[test]

@@ -130,15 +130,19 @@ pub fn frame_len(batch: &Batch) -> u64 {
     (HEADER_LEN + batch.size()) as u64
 }
 
-/// Everything that can be read, by offset; what is unreadable fails the test.
+/// Everything that can be read, by offset; what is unreadable, or committed before its predecessor, fails the test.
 pub fn visible(log: &Log) -> Vec<(u64, String)> {
-    let mut found = Vec::new();
+    let (mut found, mut newest_ms) = (Vec::new(), 0);
     let mut next = log.oldest_offset();
     while next < log.high_watermark() {
         let batch = retried(|| log.read_batch(next, 100, 1 << 20));
         assert_eq!(batch.unreadable, Vec::new(), "unreadable records");
         assert!(batch.next > next, "a batch read gets on");
         next = batch.next;
+        for record in &batch.records {
+            assert!(record.committed_at_ms >= newest_ms, "commit times decrease at {}", record.offset);
+            newest_ms = record.committed_at_ms;
+        }
         let texts = batch
             .records
             .into_iter()
