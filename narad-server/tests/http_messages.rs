@@ -252,6 +252,15 @@ async fn bad_produces_are_refused() {
     narad.post("/v1/topics/t/produce?partition=0&partition=0", "x").await.error(400);
     narad.post("/v1/topics/t/produce?key=a&key=b", "x").await.error(400);
     narad.post("/v1/topics/nope/produce", "x").await.error(404);
+    let batch = |key: String| {
+        let body = serde_json::json!({"messages": [{"payload": 1}, {"payload": 1, "key": key}]});
+        narad.post("/v1/topics/t/produce/batch", body.to_string())
+    };
+    batch("k".repeat(64 << 10)).await.is(202);
+    let error = batch("k".repeat((64 << 10) + 1)).await.error(400);
+    assert!(error.starts_with("message 1: key"), "{error}");
+    narad.post("/v1/topics/t/produce/batch", r#"[[{"payload":1}]]"#).await.error(400);
+    narad.post("/v1/topics/t/ack", r#"[["0:0:0000000000000000"]]"#).await.error(400);
     let typed = narad.client.request(Method::POST, narad.url("/v1/topics/t/produce?unknown=1&unknown=2"));
     answer(typed.header("content-type", "application/x-www-form-urlencoded").body("a=b")).await.is(202);
     narad.stop().await;

@@ -68,7 +68,8 @@ async fn zeros_mean_defaults_and_bounds_are_kept() {
         (json!({"name": "a/b"}), "a/b"),
         (json!({"name": ""}), "name"),
         (json!({"partitions": 3}), "name"),
-        (json!([]), "body"),
+        (json!([]), "object"),
+        (json!(["a", null, null, null, null, null, null, null, null]), "object"),
     ] {
         let error = narad.post("/v1/topics", body.to_string()).await.error(400);
         assert!(error.contains(name), "{body}: {error}");

@@ -10,13 +10,16 @@ use crate::ingress::Staged;
 
 /// The largest payload of a message, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// The largest key of a message, in bytes: what fits the head of a single produce. So that an answer with one message
+/// stays within its bound, whatever JSON makes of key and payload.
+pub const MAX_KEY_BYTES: usize = 64 << 10;
 /// The most messages of one batch.
 pub const MAX_BATCH_MESSAGES: usize = 1000;
 
 /// A message to be produced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Picks the partition, unless that is given; empty when there is none.
+    /// Picks the partition, unless that is given; empty when there is none, and at most 64 KiB.
     pub key: Bytes,
     /// The message, 1 byte to 1 MiB.
     pub payload: Bytes,
@@ -74,6 +77,10 @@ fn stage(entry: &TopicEntry, message: Message) -> Result<Staged, BrokerError> {
     }
     if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(BrokerError::MessageTooLarge { bytes: payload.len(), limit: MAX_PAYLOAD_BYTES });
+    }
+    if key.len() > MAX_KEY_BYTES {
+        let reason = format!("{} bytes; at most {MAX_KEY_BYTES} are taken", key.len());
+        return Err(BrokerError::invalid("key", reason));
     }
     let partitions = entry.topic.partitions;
     let partition = match partition {

@@ -15,7 +15,7 @@ use serde_json::{json, value::RawValue};
 use super::{
     ApiError, App, Peer,
     error::not_implemented,
-    params::{TopicPath, json_body},
+    params::{TopicPath, is_object, json_body},
 };
 use crate::broker::{MAX_BATCH_MESSAGES, Message};
 
@@ -71,6 +71,9 @@ fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 fn message(raw: &str) -> Result<Message, String> {
+    if !is_object(raw.as_bytes()) {
+        return Err("a JSON object is expected".to_owned());
+    }
     let body: MessageBody<'_> = serde_json::from_str(raw).map_err(|error| error.to_string())?;
     let payload = if is_base64("payload_encoding", body.payload_encoding.as_deref())? {
         let text: String = serde_json::from_str(body.payload.get())
@@ -119,6 +122,7 @@ mod tests {
     fn what_is_wrong_with_a_message_is_named() {
         for (raw, name) in [
             ("{}", "payload"),
+            ("[1,null,null,null,null]", "object"),
             (r#"{"payload":1,"paylod":2}"#, "paylod"),
             (r#"{"payload":1,"payload_encoding":"hex"}"#, "payload_encoding"),
             (r#"{"payload":1,"payload_encoding":"base64"}"#, "string"),

@@ -109,7 +109,15 @@ pub(super) fn json_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError>
     if body.is_empty() {
         return Err(ApiError::bad_request("body: empty; a JSON object is expected"));
     }
+    if !is_object(body) {
+        return Err(ApiError::bad_request("body: a JSON object is expected"));
+    }
     serde_json::from_slice(body).map_err(|error| ApiError::bad_request(format!("body: {error}")))
+}
+
+/// Whether JSON text is an object, if it is anything. serde would fill a struct from an array as well, by position.
+pub(super) fn is_object(json: &[u8]) -> bool {
+    json.trim_ascii_start().first() == Some(&b'{')
 }
 
 #[cfg(test)]
