@@ -7,7 +7,7 @@ mod server;
 mod signals;
 mod timed_io;
 
-use std::net::SocketAddr;
+use std::{io::Write, net::SocketAddr};
 
 pub use server::Server;
 
@@ -53,9 +53,6 @@ pub enum ServeError {
     /// Something could not be closed. What was acknowledged is on disk all the same.
     #[error("could not close everything: {0}")]
     Close(#[source] BrokerError),
-    /// The grace ended before everything was closed. What was acknowledged is on disk all the same.
-    #[error("the shutdown took longer than http.shutdown_grace")]
-    Overdue,
 }
 
 /// Runs the server until SIGTERM or SIGINT. After the bind it writes one line to standard error:
@@ -74,7 +71,8 @@ pub async fn run(overrides: Overrides) -> Result<(), ServeError> {
     limits::raise_descriptors();
     let mut signals = signals::Signals::new().map_err(ServeError::Signals)?;
     let server = Server::start(config).await?;
-    eprintln!("listening on http://{}", server.addr());
+    // Not `eprintln`: it panics when standard error takes nothing, such as a file on a full disk.
+    let _ = writeln!(std::io::stderr(), "listening on http://{}", server.addr());
     let signal = signals.first().await;
     tracing::info!(signal, "shutting down");
     server.shutdown().await
