@@ -107,6 +107,34 @@ async fn a_second_server_on_the_directory_is_told_who_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_has_lost_its_metadata_is_refused_and_left_as_it_is() {
+    let narad = Narad::start().await;
+    narad.create("t").await;
+    narad.post("/v1/topics/t/produce?partition=0", "x").await.is(202);
+    let dir = narad.stop().await;
+    let (file, aside) = (dir.path().join("meta").join("meta.redb"), dir.path().join("aside"));
+    std::fs::rename(&file, &aside).unwrap();
+    for content in [None, Some("")] {
+        if let Some(content) = content {
+            std::fs::write(&file, content).unwrap();
+        }
+        let error = Server::start(config(dir.path())).await.unwrap_err().to_string();
+        assert!(error.contains("metadata") && error.contains("meta"), "{error}");
+    }
+    std::fs::rename(&aside, &file).unwrap();
+    let narad = Narad::start_in(dir, |_| ()).await;
+    assert_eq!(narad.get("/v1/topics/t/consume?wait=10s").await.is(200).json()["payload"], "x");
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_that_overruns_its_grace_ends_all_the_same() {
+    let narad = Narad::start_with(|config| config.http.shutdown_grace.0 = Duration::ZERO).await;
+    narad.create("t").await;
+    narad.server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_never_runs_open() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(dir.path());

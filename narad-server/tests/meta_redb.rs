@@ -31,6 +31,37 @@ async fn what_was_answered_is_there_after_a_reopen() {
 }
 
 #[tokio::test]
+async fn a_damaged_file_is_named_and_never_read_as_one_with_fewer_topics() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("meta.redb");
+    {
+        let store = RedbMetaStore::open(dir.path()).unwrap();
+        for id in 0..20 {
+            store.create_topic(topic(&format!("t{id}"), id)).await.unwrap();
+        }
+        store.close().await;
+    }
+    let good = std::fs::read(&file).unwrap();
+    for page in (4096..good.len()).step_by(4096) {
+        let mut bad = good.clone();
+        bad[page..page + 4096].iter_mut().for_each(|byte| *byte ^= 0xff);
+        std::fs::write(&file, &bad).unwrap();
+        match RedbMetaStore::open(dir.path()) {
+            // The page held nothing that counts, or nothing that could not be made anew.
+            Ok(store) => {
+                assert_eq!(store.topics(None, 100).await.unwrap().len(), 20, "page at {page}");
+                store.close().await;
+            }
+            Err(error) => assert!(error.to_string().contains("meta.redb"), "page at {page}: {error}"),
+        }
+    }
+    std::fs::write(&file, "not a database, and longer than a few bytes").unwrap();
+    let error = RedbMetaStore::open(dir.path()).unwrap_err();
+    assert!(matches!(&error, MetaError::CannotOpen { path, .. } if *path == file), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap().len(), 43, "left as it was");
+}
+
+#[tokio::test]
 async fn names_that_differ_in_case_alone_collide_until_the_first_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let store = RedbMetaStore::open(dir.path()).unwrap();

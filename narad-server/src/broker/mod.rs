@@ -27,7 +27,7 @@ pub use self::{
     counters::{PartitionCounts, TopicCounts},
     error::BrokerError,
     plugins::default_plugins,
-    produce::{MAX_BATCH_MESSAGES, MAX_PAYLOAD_BYTES, Message},
+    produce::{MAX_BATCH_MESSAGES, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, Message},
     readiness::Readiness,
     stats::{Gauges, PartitionReport, PartitionStatus},
     topics::{NewTopic, Page},
@@ -134,9 +134,26 @@ fn open_files(
     options: StoreOptions,
 ) -> Result<(Store, RedbMetaStore), BrokerError> {
     let store = Store::open(runtime, data_dir, options)?;
+    refuse_lost_metadata(&store)?;
     store.start()?;
     let meta = RedbMetaStore::open(&store.meta_dir())?;
     Ok((store, meta))
+}
+
+/// Without metadata every message is one of a topic that is no more, and the produce WAL would be emptied as such. The
+/// metadata are made before the first file of the WAL, so a WAL without them has lost them.
+fn refuse_lost_metadata(store: &Store) -> Result<(), BrokerError> {
+    if !RedbMetaStore::is_missing(&store.meta_dir()) || !holds_files(&store.ingress_dir()) {
+        return Ok(());
+    }
+    let reason = "the metadata are gone, and messages are there that belong to them: restore the directory from a \
+                  backup, or move ingress and topics away to begin anew";
+    Err(narad_core::Error::Unusable { path: store.meta_dir(), reason: reason.to_owned() }.into())
+}
+
+/// Whether anything is in `dir`; what cannot be listed is found out by whoever needs it.
+fn holds_files(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Runs blocking work without blocking the executor, to its end even when the caller goes.

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use super::{MetaError, MetaStore, Topic, TopicChange, failure::Failure, record, reserve::Reserve};
 
+const FILE_NAME: &str = "meta.redb";
 /// Topic records by name.
 const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");
 /// Names by their lower-case form, so that no two differ in case alone.
@@ -51,15 +52,30 @@ impl std::fmt::Debug for Inner {
 }
 
 impl RedbMetaStore {
+    /// Whether `dir` holds no metadata: no file, or one that nothing was ever written to.
+    pub fn is_missing(dir: &Path) -> bool {
+        match std::fs::metadata(dir.join(FILE_NAME)) {
+            Ok(file) => file.is_file() && file.len() == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
     /// Opens `meta.redb` in `dir`, creating both. The caller holds the data directory's lock. Blocks.
     ///
     /// # Errors
     /// The directory or the file cannot be used; nothing was changed.
     pub fn open(dir: &Path) -> Result<Self, MetaError> {
-        std::fs::create_dir_all(dir).map_err(Failure::from)?;
-        let path = dir.join("meta.redb");
-        let database = open_database(&path)?;
-        let version = read(&database, stored_version)?;
+        let path = dir.join(FILE_NAME);
+        let open = || -> Result<_, MetaError> {
+            std::fs::create_dir_all(dir).map_err(Failure::from)?;
+            let database = open_database(&path)?;
+            let version = read(&database, stored_version)?;
+            Ok((database, version))
+        };
+        let (database, version) = open().map_err(|error| match error {
+            MetaError::Failed { source } => MetaError::CannotOpen { path: path.clone(), source },
+            other => other,
+        })?;
         let (version, _) = watch::channel(version);
         let reserve = Reserve::new(dir);
         reserve.fill();
@@ -173,7 +189,10 @@ impl Inner {
 /// Opens the file, with all its tables; a new one is in its directory for good when this returns.
 fn open_database(path: &Path) -> Result<Database, MetaError> {
     let is_new = !path.exists();
-    let database = Database::create(path).map_err(Failure::from)?;
+    // The check reads all of the file, which is small: without it redb takes a file that was closed well at its word,
+    // and damage shows as topics that are not there, or as a panic.
+    let database =
+        Database::builder().set_check_integrity_on_open(true).create(path).map_err(Failure::from)?;
     if is_new {
         let tables = || -> Result<(), Failure> {
             let transaction = database.begin_write()?;

@@ -9,7 +9,7 @@ mod record;
 mod reserve;
 mod topic;
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use narad_core::plugin::Incarnation;
@@ -47,6 +47,14 @@ pub enum MetaError {
         name: String,
         /// What does not fit.
         reason: String,
+    },
+    /// The store's file cannot be opened: damaged, or not its own. Nothing was changed.
+    #[error("{} cannot be opened: {source}; restore it from a backup", path.display())]
+    CannotOpen {
+        /// The file.
+        path: PathBuf,
+        /// What the store said.
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The store was closed.
     #[error("the metastore is closed")]
