@@ -29,7 +29,7 @@ pub enum DurationError {
 /// # Errors
 /// Tells a negative duration from a malformed one, so that a caller may take it for zero.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
-    let (negative, mut rest) = match text.as_bytes().first() {
+    let (negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, text.get(1..).unwrap_or_default()),
         Some(b'+') => (false, text.get(1..).unwrap_or_default()),
         _ => (false, text),
@@ -40,16 +40,22 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     if rest.is_empty() {
         return Err(DurationError::Malformed);
     }
+    match sum(rest) {
+        // However far below zero.
+        Ok(1..) | Err(DurationError::TooLong) if negative => Err(DurationError::Negative),
+        sum => sum.map(Duration::from_nanos),
+    }
+}
+
+/// Nanoseconds of all the numbers with units in `text`.
+fn sum(mut text: &str) -> Result<u64, DurationError> {
     let mut nanos: u64 = 0;
-    while !rest.is_empty() {
-        let (part, after) = leading_part(rest)?;
+    while !text.is_empty() {
+        let (part, after) = leading_part(text)?;
         nanos = nanos.checked_add(part).ok_or(DurationError::TooLong)?;
-        rest = after;
+        text = after;
     }
-    if negative && nanos > 0 {
-        return Err(DurationError::Negative);
-    }
-    Ok(Duration::from_nanos(nanos))
+    Ok(nanos)
 }
 
 /// Nanoseconds of the number with a unit at the start of `text`, and what follows.
@@ -192,6 +198,7 @@ mod tests {
             ("10x", DurationError::Malformed),
             ("NaNs", DurationError::Malformed),
             ("-1s", DurationError::Negative),
+            ("-99999999999999999999h", DurationError::Negative),
             ("99999999999999999999s", DurationError::TooLong),
             ("9999999999h", DurationError::TooLong),
         ] {

@@ -55,7 +55,10 @@ fn is_foreign(headers: &HeaderMap, host: Option<&str>) -> bool {
 /// Whether `host`, with or without a port, is this machine by any resolver.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(name, _)| name),
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) if port.is_empty() || port.starts_with(':') => name,
+            _ => "",
+        },
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
     };
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -70,9 +73,15 @@ mod tests {
         for host in ["localhost", "LOCALHOST:80", "127.0.0.1:7942", "127.9.9.9", "[::1]:1", "[::1]"] {
             assert!(is_loopback(host), "{host}");
         }
-        for host in
-            ["", "example.org", "localhost.example.org:80", "10.0.0.1:7942", "[::2]:1", "127.0.0.1.nip.io"]
-        {
+        for host in [
+            "",
+            "example.org",
+            "localhost.example.org:80",
+            "10.0.0.1:7942",
+            "[::2]:1",
+            "127.0.0.1.nip.io",
+            "[::1]x",
+        ] {
             assert!(!is_loopback(host), "{host}");
         }
     }

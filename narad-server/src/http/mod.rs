@@ -97,7 +97,7 @@ impl App {
             .route("/v1/topics/{topic}/produce", post(messages::produce))
             .route(PRODUCE_BATCH, post(batch::produce))
             // Without a HEAD of its own axum would lease a message to answer one.
-            .route(CONSUME, get(messages::consume).head(error::method_not_allowed))
+            .route(CONSUME, get(messages::consume).head(error::no_head))
             .route(ACK, post(settle::settle))
             .route("/v1/users", get(no_users).post(no_users))
             .route("/v1/users/{user}", get(no_users).delete(no_users))
