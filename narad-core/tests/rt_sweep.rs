@@ -160,6 +160,26 @@ fn rt_03_a_seal_that_fails_deletes_nothing() {
     assert_eq!(log.commit(Batch::of(b"k", b"1")).unwrap().start, offset(1));
 }
 
+#[test]
+fn rt_03_a_seal_that_finds_no_space_still_lets_the_sealed_segments_go() {
+    let rig = Rig::new();
+    let mut options = aged(3);
+    options.segment_bytes = 200;
+    let log = rig.open_with(options);
+    for at in 0..3 {
+        log.commit(Batch::of(b"k", &payload(at, 300))).unwrap();
+    }
+    log.commit(Batch::of(b"k", &payload(3, 20))).unwrap();
+    rig.clock.advance(HOUR * 10);
+    rig.disk.inject(Fault::fail(CallKind::Create, Failure::NoSpace).onwards());
+    assert!(log.sweep(None).unwrap_err().is_disk_full());
+    assert_eq!(log.oldest_offset(), offset(3), "what needs no new file went");
+    assert!((0..3).all(|at| rig.disk.contents(segment(at)).is_none()));
+    assert_eq!(say(&log, 3), Said::Record(payload(3, 20)));
+    rig.disk.clear_faults();
+    assert_eq!(log.sweep(None).unwrap().segments, 1);
+}
+
 /// Answers whatever it was made with.
 #[derive(Debug)]
 struct Says(usize);

@@ -37,22 +37,28 @@ impl Inner {
         // Whatever the policy says: only what is visible can have been kept long enough.
         let visible = infos.iter().take_while(|info| info.end <= high_watermark).count();
         let expired = infos.get(..decision.expire.min(visible)).unwrap_or_default();
-        let Some(last) = expired.last() else { return Ok(Swept::default()) };
-        // What follows the last segment exists before it goes, so that offsets never start over.
-        let successor_exists = if last.sealed { self.ensure_active(last)? } else { self.seal_idle(last)? };
-        if !successor_exists {
-            return Ok(Swept::default());
-        }
+        let Some((last, before)) = expired.split_last() else { return Ok(Swept::default()) };
+        // What follows the last segment exists before it goes, so that offsets never start over. Where that cannot be
+        // made, on a full disk say, the others go all the same.
+        let successor_exists = if last.sealed { self.ensure_active(last) } else { self.seal_idle(last) };
+        let expired = if matches!(successor_exists, Ok(true)) { expired } else { before };
+        let swept = self.detach(expired, decision.reason);
+        successor_exists.map(|_| swept)
+    }
+
+    /// Takes expired segments off the view; they are unlinked later.
+    fn detach(&self, expired: &[SegmentInfo], reason: &'static str) -> Swept {
+        let (Some(first), Some(last)) = (expired.first(), expired.last()) else { return Swept::default() };
         let gone = self.detach_below(last.end);
         let swept = Swept {
             segments: gone.len(),
             bytes: gone.iter().map(|entry| entry.segment.len()).sum(),
-            records: expired.first().map_or(0, |first| last.end.since(first.start)),
+            records: last.end.since(first.start),
         };
         self.runtime.cache().cut_below(self.cache_id, last.end);
-        self.runtime.metrics().deleted(decision.reason, swept.bytes, swept.records);
+        self.runtime.metrics().deleted(reason, swept.bytes, swept.records);
         self.unlink_again.lock().extend(gone.iter().map(|entry| entry.segment.path().to_owned()));
-        Ok(swept)
+        swept
     }
 
     /// The segments as a policy sees them: the active one last, and only while everything in it is committed.

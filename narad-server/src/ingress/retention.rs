@@ -27,9 +27,16 @@ impl RetentionPolicy for DoneSegments {
 
 #[cfg(test)]
 mod tests {
-    use narad_core::{format::Offset, plugin::SegmentInfo};
+    use std::sync::Arc;
+
+    use narad_core::{format::Offset, plugin::SegmentInfo, testkit::conformance};
 
     use super::*;
+
+    #[test]
+    fn the_contract_of_retention_policies_is_kept() {
+        conformance::retention_policy(|| Arc::new(DoneSegments));
+    }
 
     #[test]
     fn only_sealed_segments_that_are_wholly_done_go() {
