@@ -20,7 +20,7 @@ use std::{
 
 use narad_core::{
     clock::{Clock, SystemClock},
-    testkit::{SimDisk, seed},
+    testkit::{SimDisk, conformance, seed},
 };
 use narad_server::queue::{QueueError, Settle};
 use queue_support::{BOUND, Bed, HOUR, ID, pinned, text, texts, wait};
@@ -37,6 +37,12 @@ async fn those_who_wait_are_served_in_the_order_in_which_they_came() {
     assert_eq!(texts(&second.await.unwrap().unwrap()), ["b"], "pinned, and it came before the third");
     bed.put(1, &["c"]);
     assert_eq!(texts(&third.await.unwrap().unwrap()), ["c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_of_wake_notifiers_is_kept() {
+    let bed = Bed::open(&SimDisk::new(seed()));
+    conformance::wake_notifier(|| bed.queues.notifier());
 }
 
 #[tokio::test(flavor = "multi_thread")]
