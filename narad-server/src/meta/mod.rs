@@ -48,8 +48,8 @@ pub enum MetaError {
         /// What does not fit.
         reason: String,
     },
-    /// The store's file cannot be opened: damaged, or not its own. Nothing was changed.
-    #[error("{} cannot be opened: {source}; restore it from a backup", path.display())]
+    /// The store's file cannot be opened: damaged, not its own, or unreadable for now. Nothing was changed.
+    #[error("{} cannot be opened: {source}", path.display())]
     CannotOpen {
         /// The file.
         path: PathBuf,
