@@ -101,12 +101,6 @@ impl Scan {
         Self { segments, largest_claim }
     }
 
-    /// Whether the newest file is named below the end of what an older one holds.
-    pub fn newest_overlaps(&self) -> bool {
-        let Some((last, before)) = self.segments.split_last() else { return false };
-        before.iter().any(|before| before.end() > last.base)
-    }
-
     /// Checks that `served`, which is all that can be read below `high_watermark`, is what the files hold: each record
     /// comes from a frame of the file that its offset belongs to, those frames follow one another without an overlap,
     /// and no record that lies in front of the first damage is missing.

@@ -1,5 +1,4 @@
-//! Inputs that a target has found, small, and what they must do. One that is ignored names a defect that is still there;
-//! the target that found it passes over its like until then.
+//! Inputs that a target has found, small, and what they must do.
 
 use narad_core::format::{AheadRecord, Offset};
 use narad_fuzz::{
@@ -7,10 +6,7 @@ use narad_fuzz::{
     directory::{Directory, Entry, Source, Start},
 };
 
-use crate::{
-    open::{self, Overlaps},
-    position,
-};
+use crate::{open, position};
 
 fn harmed(start: &str, harms: &[DirHarm]) -> Directory {
     let mut directory = Start::named(start).directory();
@@ -19,21 +15,18 @@ fn harmed(start: &str, harms: &[DirHarm]) -> Directory {
 }
 
 #[test]
-#[ignore = "records that were readable are lost with the commit that follows an open"]
 fn a_foreign_newest_segment_named_below_the_end_hides_nothing_after_a_commit() {
     let foreign = harmed("clean_none", &[DirHarm::Adopt(Source(114), Number::Small(12))]);
-    open::check_directory(&foreign, Overlaps::LoseNothing);
+    open::check_directory(&foreign);
 }
 
 #[test]
-#[ignore = "records that were readable are lost with the commit that follows an open"]
 fn two_segments_with_each_others_names_lose_nothing_more_with_a_commit() {
     let swapped = harmed("retention_trimmed_none", &[DirHarm::SwapNames(1, 2)]);
-    open::check_directory(&swapped, Overlaps::LoseNothing);
+    open::check_directory(&swapped);
 }
 
 #[test]
-#[ignore = "the next sequence overflows: a panic at every tick, or a position that is never recovered"]
 fn the_largest_sequence_in_consumer_ahead_does_not_stop_the_next_position() {
     let record = AheadRecord { sequence: u64::MAX, frontier: Offset::new(3), acked: Vec::new() };
     let mut directory = Start::named("hwm_empty").directory();
@@ -43,5 +36,5 @@ fn the_largest_sequence_in_consumer_ahead_does_not_stop_the_next_position() {
 
 #[test]
 fn a_directory_with_the_name_of_the_next_segment_fails_the_commit_alone() {
-    open::check_directory(&harmed("consumer_offset_bad", &[DirHarm::NoFile(0, true)]), Overlaps::LoseNothing);
+    open::check_directory(&harmed("consumer_offset_bad", &[DirHarm::NoFile(0, true)]));
 }

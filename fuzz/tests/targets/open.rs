@@ -26,22 +26,13 @@ fn fuzz_open() {
         .for_each(|(start, harms)| check_open(*start, harms));
 }
 
-/// What the generated directories are not held to yet: see `known`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overlaps {
-    /// Where the newest segment is named below the end of another, what could be read may be lost behind it.
-    MayLose,
-    /// They lose nothing.
-    LoseNothing,
-}
-
 fn check_open(start: Start, harms: &[DirHarm]) {
     let mut directory = start.directory();
     harms.iter().for_each(|harm| harm.apply(&mut directory));
-    check_directory(&directory, Overlaps::MayLose);
+    check_directory(&directory);
 }
 
-pub fn check_directory(directory: &Directory, overlaps: Overlaps) {
+pub fn check_directory(directory: &Directory) {
     let rig = Rig::with(directory);
     let planted = contents(&rig.disk);
     let scan = Scan::of(directory);
@@ -65,8 +56,7 @@ pub fn check_directory(directory: &Directory, overlaps: Overlaps) {
     assert!(opened == contents(&rig.disk), "the second open changed bytes");
     assert_eq!((log.high_watermark(), log.next_offset()), (high_watermark, next), "the second open");
     assert!(check_log(&log, &scan) == first, "the second open reads differently");
-    let is_kept = overlaps == Overlaps::LoseNothing || !scan.newest_overlaps();
-    check_commit(&rig, log, directory, &Before { scan, read: first, is_kept });
+    check_commit(&rig, log, directory, &Before { scan, read: first });
 }
 
 fn check_log(log: &Log, scan: &Scan) -> Read {
@@ -87,8 +77,6 @@ fn explain(scan: &Scan, records: &Records, high_watermark: u64) {
 struct Before {
     scan: Scan,
     read: Read,
-    /// Whether it has to be there afterwards.
-    is_kept: bool,
 }
 
 /// A commit lands at the next offset, takes nothing away, and is there after a close and an open.
@@ -111,7 +99,7 @@ fn check_commit(rig: &Rig, log: Log, directory: &Directory, before: &Before) {
     let log = rig.open().expect("it opens after a close");
     assert_eq!((log.high_watermark(), log.next_offset()), (end, end), "after a close");
     let reopened = check_after_commit(&log, before, next);
-    assert!(reopened == after || !before.is_kept, "after a close");
+    assert!(reopened == after, "after a close");
 }
 
 fn check_after_commit(log: &Log, before: &Before, new: Offset) -> Read {
@@ -119,7 +107,7 @@ fn check_after_commit(log: &Log, before: &Before, new: Offset) -> Read {
     let mut read = read_all(log);
     let landed = read.records.remove(&new.get()).expect("what was committed is there");
     assert_eq!((&landed.key[..], &landed.payload[..]), (&b"key"[..], &b"afterwards"[..]));
-    for (at, record) in before.read.records.iter().filter(|_| before.is_kept) {
+    for (at, record) in &before.read.records {
         assert_eq!(read.records.get(at), Some(record), "{at} could be read before the commit");
     }
     explain(&before.scan, &read.records, new.get());

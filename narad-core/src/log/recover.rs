@@ -55,6 +55,9 @@ pub(super) struct Survey {
     pub(super) active: Option<ActiveSurvey>,
     /// The oldest offset kept.
     pub(super) oldest: Offset,
+    /// A newest file that is named below where the records end and holds none that fit. It is not served, and must
+    /// not stand between its neighbours once it is no longer the newest.
+    pub(super) passed_over: Option<PathBuf>,
     /// The offset of the next record.
     pub(super) next: Offset,
     /// The commit time of the newest record, where it could be read.
@@ -121,13 +124,16 @@ pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Re
     };
     let stated = stated(context.disk, dir, oldest, next);
     if !keep_active {
-        tracing::warn!(path = %active.segment.path.display(), %next, "an empty segment named below the end is passed over");
+        tracing::warn!(path = %active.segment.path.display(), %next, "a segment named below the end holds no record of its own and is passed over");
         if mode == OpenMode::ReadWrite {
             empty_passed_over(&active)?;
         }
     }
     active.place.expected = next.max(active.place.expected);
-    Ok(Survey { sealed: segments, active: keep_active.then_some(active), oldest, next, newest_ms, stated })
+    let holds_frames = !keep_active && active.place.pos > 0;
+    let passed_over = holds_frames.then(|| active.segment.path.clone());
+    let active = keep_active.then_some(active);
+    Ok(Survey { sealed: segments, active, oldest, passed_over, next, newest_ms, stated })
 }
 
 /// Makes a passed-over file as empty as it was found to be: once it is no longer the last one, nothing but its length
@@ -214,7 +220,15 @@ fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
     if next > Offset::ZERO {
         tracing::warn!(dir = %dir.display(), %next, "no segment is left; offsets go on from what the state files imply");
     }
-    Ok(Survey { sealed: Vec::new(), active: None, oldest: next, next, newest_ms: None, stated: Some(next) })
+    Ok(Survey {
+        sealed: Vec::new(),
+        active: None,
+        oldest: next,
+        passed_over: None,
+        next,
+        newest_ms: None,
+        stated: Some(next),
+    })
 }
 
 /// The content of a small file; `None` when no regular file of that name is there.

@@ -72,6 +72,8 @@ pub(super) struct Writer {
     /// The newest commit time of the partition.
     pub(super) newest_ms: i64,
     pub(super) watermark: WatermarkFile,
+    /// A file with a segment's name that must be out of the way before a segment follows it.
+    pub(super) passed_over: Option<PathBuf>,
 }
 
 impl Writer {
@@ -90,6 +92,7 @@ impl Writer {
             tail_dirty: false,
             newest_ms,
             watermark,
+            passed_over: None,
         }
     }
 
@@ -323,6 +326,7 @@ impl Writer {
         dir: &std::path::Path,
         disk: &dyn Disk,
     ) -> Result<Arc<Segment>> {
+        self.set_aside_passed_over(disk)?;
         let path = segment_path(dir, base);
         let file = match disk.open(&path, OpenMode::CreateNew) {
             // Left by a roll whose last step failed: empty, and then as good as new.
@@ -360,6 +364,25 @@ impl Writer {
         let dir = parent_of(&active.path);
         disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
         active.name_is_durable = true;
+        Ok(())
+    }
+
+    /// Gives a passed-over file a name that is no segment's, durably: with a segment behind it, it would seem to end
+    /// the one in front of it. Nothing of it is lost.
+    fn set_aside_passed_over(&mut self, disk: &dyn Disk) -> Result<()> {
+        let Some(path) = &self.passed_over else { return Ok(()) };
+        let aside = free_name(disk, path);
+        match disk.rename(path, &aside) {
+            // An earlier try renamed it and could not make that durable.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("rename", path, error));
+            }
+            _ => {}
+        }
+        let dir = parent_of(path);
+        disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
+        tracing::warn!(from = %path.display(), to = %aside.display(), "set a segment aside that does not belong where it was");
+        self.passed_over = None;
         Ok(())
     }
 
@@ -403,4 +426,16 @@ fn reuse_empty(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn File>>
         }
         Err(error) => Err(Error::io("stat", path, error)),
     }
+}
+
+/// A name beside `path` that is no segment's and that nothing has.
+fn free_name(disk: &dyn Disk, path: &std::path::Path) -> PathBuf {
+    let named = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".passed-over-{number}"));
+        PathBuf::from(name)
+    };
+    let is_free =
+        |name: &PathBuf| disk.metadata(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    (1..100).map(named).find(is_free).unwrap_or_else(|| named(0))
 }

@@ -38,17 +38,31 @@ impl AheadFile {
             file.set_len(bytes.len() as u64).map_err(|error| Error::io("truncate", &path, error))?;
         }
         let slots = AheadSlots::decode(&bytes);
-        if let Some((anchor, _)) = slots.newest() {
-            let start = anchor * AHEAD_SLOT_LEN;
-            let slot = bytes.get(start..).unwrap_or_default();
-            let slot = slot.get(..AHEAD_SLOT_LEN).unwrap_or(slot);
-            file.write_all_at(slot, start as u64).map_err(|(_, error)| Error::io("write", &path, error))?;
+        let mut ahead = Self { file, path, window: 0, sequence: 0, unsynced: false };
+        if let Some((anchor, record)) = slots.newest() {
+            ahead.put(anchor, record)?;
+            (ahead.window, ahead.sequence) = (1 - anchor, record.sequence);
         }
-        file.sync_data().map_err(|error| Error::io("fsync", &path, error))?;
+        ahead.sync_file()?;
         sync_dir(disk, paths.dir())?;
-        let (window, sequence) =
-            slots.newest().map_or((0, 0), |(anchor, record)| (1 - anchor, record.sequence));
-        Ok(Self { file, path, window, sequence, unsynced: false })
+        if ahead.sequence == u64::MAX
+            && let Some((anchor, record)) = slots.newest()
+        {
+            ahead.start_over(anchor, record)?;
+        }
+        Ok(ahead)
+    }
+
+    /// Nothing can follow the largest sequence. The same position gets the first one, in the other slot, before the
+    /// slot with the largest is emptied: whatever a crash leaves says the same.
+    fn start_over(&mut self, anchor: usize, record: &AheadRecord) -> Result<()> {
+        let first = AheadRecord { sequence: 1, ..record.clone() };
+        self.put(1 - anchor, &first)?;
+        self.sync_file()?;
+        self.put_bytes(anchor, &[0; AHEAD_SLOT_LEN])?;
+        self.sync_file()?;
+        (self.window, self.sequence) = (anchor, first.sequence);
+        Ok(())
     }
 
     /// Puts the position into the window, in the page cache: it survives the process, and a power loss only after
@@ -60,21 +74,34 @@ impl AheadFile {
             frontier: position.frontier,
             acked: position.acked.clone(),
         };
-        let (slot, kept) = record.encode();
+        self.unsynced = true;
+        let kept = self.put(self.window, &record)?;
         if kept < position.acked.len() {
             let dropped = position.acked.len() - kept;
             tracing::debug!(file = %self.path.display(), dropped, "more settled out of order than the file holds");
         }
-        self.unsynced = true;
-        self.file
-            .write_all_at(&slot, (self.window * AHEAD_SLOT_LEN) as u64)
-            .map_err(|(_, error)| Error::io("write", &self.path, error))
+        Ok(())
+    }
+
+    /// Writes a record into a slot; returns how many of its settled offsets fit.
+    fn put(&self, slot: usize, record: &AheadRecord) -> Result<usize> {
+        let (bytes, kept) = record.encode();
+        self.put_bytes(slot, &bytes).map(|()| kept)
+    }
+
+    fn put_bytes(&self, slot: usize, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all_at(bytes, (slot * AHEAD_SLOT_LEN) as u64);
+        written.map_err(|(_, error)| Error::io("write", &self.path, error))
+    }
+
+    fn sync_file(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("fsync", &self.path, error))
     }
 
     /// Makes the window durable; it is then the anchor, and the old anchor the window. On an error both stay what
     /// they were, and the window has to be written again, whole.
     pub(super) fn sync(&mut self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("fsync", &self.path, error))?;
+        self.sync_file()?;
         self.window = 1 - self.window;
         self.unsynced = false;
         Ok(())
