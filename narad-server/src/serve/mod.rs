@@ -9,10 +9,11 @@ mod timed_io;
 
 use std::{io::Write, net::SocketAddr};
 
+use narad_core::plugin::Registry;
 pub use server::Server;
 
 use crate::{
-    broker::BrokerError,
+    broker::{BrokerError, default_plugins},
     config::{Address, ConfigError, Overrides, load},
     telemetry,
 };
@@ -61,6 +62,14 @@ pub enum ServeError {
 /// # Errors
 /// It could not start, or not end well.
 pub async fn run(overrides: Overrides) -> Result<(), ServeError> {
+    run_with(overrides, default_plugins()?).await
+}
+
+/// [`run`] with the plugins of `registry`: begin with [`default_plugins`] and register your own.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), ServeError> {
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let (config, strangers) = load(&overrides, environment)?;
@@ -70,7 +79,7 @@ pub async fn run(overrides: Overrides) -> Result<(), ServeError> {
     }
     limits::raise_descriptors();
     let mut signals = signals::Signals::new().map_err(ServeError::Signals)?;
-    let server = Server::start(config).await?;
+    let server = Server::start_with(config, registry).await?;
     // Not `eprintln`: it panics when standard error takes nothing, such as a file on a full disk.
     let _ = writeln!(std::io::stderr(), "listening on http://{}", server.addr());
     let signal = signals.first().await;

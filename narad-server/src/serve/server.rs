@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use narad_core::runtime::Runtime;
+use narad_core::{plugin::Registry, runtime::Runtime};
 use tokio::{net::TcpListener, time::Instant};
 
 use super::{
@@ -32,11 +32,19 @@ impl Server {
     /// # Errors
     /// Nothing stays open after an error.
     pub async fn start(config: Config) -> Result<Self, ServeError> {
+        Self::start_with(config, default_plugins()?).await
+    }
+
+    /// The same with the plugins of `registry`, from which the configuration names them: begin with
+    /// [`default_plugins`] and register your own.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(config: Config, registry: Registry) -> Result<Self, ServeError> {
         if !config.dev {
             return Err(ServeError::NoSecurity);
         }
-        let broker =
-            Broker::open(Runtime::default(), default_plugins()?, &config).await.map_err(ServeError::Open)?;
+        let broker = Broker::open(Runtime::default(), registry, &config).await.map_err(ServeError::Open)?;
         match listen(&config.http, config.dev).await {
             Ok((listener, addr)) => Ok(Self::serve(listener, addr, broker, config)),
             Err(error) => {
