@@ -192,4 +192,73 @@ async fn a_line_whose_answer_is_lost_may_have_been_accepted() {
     assert_eq!((&objects[0]["line"], &objects[0]["outcome"]), (&json!(1), &json!("unknown")));
     assert_eq!((&objects[1]["line"], &objects[1]["outcome"]), (&json!(2), &json!("refused")), "never sent");
     assert_eq!(objects[2]["unknown"], 1);
+    assert_eq!((&objects[2]["first_not_accepted"], &objects[2]["stopped_at_line"]), (&json!(1), &json!(3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_lines_are_kept_and_resent_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let (failed, again) = (dir.path().join("failed"), dir.path().join("again"));
+    let stub = Stub::start(|asked| match &asked.body[..] {
+        b"bad\r" | b" b\xFFd" => Answer::body(400, r#"{"error":"schema says no"}"#),
+        b"lost" => Answer::body(500, r#"{"error":"the WAL failed"}"#),
+        _ => Answer::status(ACCEPTED),
+    })
+    .await;
+    std::fs::write(&failed, "of an earlier run").unwrap();
+    let args = ["pub", "t", "--lines", "-", "--in-flight", "1", "--failed", failed.to_str().unwrap()];
+    let ran = stub.narad(&args, b"a\nbad\r\n\nlost\nb\n b\xFFd").await;
+    assert_eq!(ran.status, 1);
+    assert!(ran.text().contains("3 failed (1 of them unknown"), "{}", ran.text());
+    assert_eq!(std::fs::read(&failed).unwrap(), b"bad\r\nlost\n b\xFFd\n");
+
+    let healed = accepting().await;
+    let args = [
+        "pub",
+        "t",
+        "--lines",
+        failed.to_str().unwrap(),
+        "--failed",
+        again.to_str().unwrap(),
+        "--in-flight",
+        "1",
+    ];
+    let ran = healed.narad(&args, b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let sent: Vec<Vec<u8>> = healed.asked().iter().map(|asked| asked.body.to_vec()).collect();
+    assert_eq!(sent, [&b"bad\r"[..], b"lost", b" b\xFFd"]);
+    assert_eq!(std::fs::read(&again).unwrap(), b"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_input_is_not_taken_for_the_file_of_failed_lines() {
+    let stub = accepting().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (lines, link) = (dir.path().join("lines"), dir.path().join("link"));
+    std::fs::write(&lines, "a\n").unwrap();
+    std::os::unix::fs::symlink(&lines, &link).unwrap();
+    let args = ["pub", "t", "--lines", lines.to_str().unwrap(), "--failed", link.to_str().unwrap()];
+    assert_eq!(stub.narad(&args, b"").await.status, 2);
+    assert_eq!(std::fs::read(&lines).unwrap(), b"a\n");
+    let args = ["pub", "t", "--lines", lines.to_str().unwrap(), "--failed", "/no/such/dir/f"];
+    let ran = stub.narad(&args, b"").await;
+    assert!(ran.status == 1 && ran.stderr.contains("cannot write /no/such/dir/f"), "{}", ran.stderr);
+    assert!(stub.asked().is_empty(), "nothing is sent that could not be accounted for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_advice_begins_at_the_first_line_that_was_not_accepted() {
+    // Line 2 is refused on its own account, and later the topic goes.
+    let stub = Stub::start(|asked| match &asked.body[..] {
+        b"bad" => Answer::body(400, r#"{"error":"schema says no"}"#),
+        b"gone" => Answer::body(404, r#"{"error":"there is no topic t"}"#),
+        _ => Answer::status(ACCEPTED),
+    })
+    .await;
+    let args = ["--json", "pub", "t", "--lines", "-", "--in-flight", "1"];
+    let ran = stub.narad(&args, b"a\nbad\nb\ngone\nnever\n").await;
+    assert_eq!(ran.status, 1);
+    let summary = last_object(&ran);
+    assert_eq!((&summary["first_not_accepted"], &summary["stopped_at_line"]), (&json!(2), &json!(5)));
+    assert!(ran.stderr.contains("tail -n +2 FILE") && ran.stderr.contains("repeat"), "{}", ran.stderr);
 }

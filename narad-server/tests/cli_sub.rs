@@ -146,6 +146,78 @@ async fn a_reader_that_goes_away_is_no_error_and_messages_go_back() {
     assert_eq!(receipts(&acks[0]).len(), PAYLOADS.len());
 }
 
+/// Reads a request from `connection` up to the end of its head and body. Returns its first line.
+fn read_request(connection: &std::net::TcpStream) -> String {
+    use std::io::{BufRead, Read};
+    let mut reader = std::io::BufReader::new(connection);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first).unwrap();
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).unwrap();
+        if header.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    first
+}
+
+/// Answers the next request on a connection of its own. Returns the request's first line.
+fn answer_one(listener: &std::net::TcpListener, body: &str) -> String {
+    let (mut connection, _) = listener.accept().unwrap();
+    let first = read_request(&connection);
+    let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    std::io::Write::write_all(&mut connection, format!("{head}{body}").as_bytes()).unwrap();
+    first
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_restarts_is_waited_for() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let at = address.clone();
+    let server = std::thread::spawn(move || {
+        let batch = |index| format!(r#"{{"messages":[{}]}}"#, message(index));
+        answer_one(&listener, &batch(0));
+        let acked = answer_one(&listener, r#"{"results":[{"status":204}]}"#);
+        assert!(acked.contains("/ack"), "{acked}");
+        // The next consume loses its answer, then nobody listens for a moment.
+        let (connection, _) = listener.accept().unwrap();
+        read_request(&connection);
+        drop(listener);
+        drop(connection);
+        let listener = std::net::TcpListener::bind(&at).unwrap();
+        answer_one(&listener, &batch(1));
+        answer_one(&listener, r#"{"results":[{"status":204}]}"#);
+    });
+    let ran = cli_stub::narad(&address, &["sub", "t", "--max", "2", "--raw"], b"").await;
+    assert_eq!(
+        (ran.status, &ran.stdout[..]),
+        (0, &b"{\"a\": 1.0,  \"b\":[1]}\n 42 \n"[..]),
+        "{}",
+        ran.stderr
+    );
+    server.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_does_not_come_back_is_an_error() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        answer_one(&listener, &format!(r#"{{"messages":[{}]}}"#, message(0)));
+    });
+    let ran = cli_stub::narad(&address, &["sub", "t", "--no-ack", "--raw"], b"").await;
+    server.join().unwrap();
+    assert_eq!(ran.status, 1);
+    assert_eq!(ran.stdout, b"{\"a\": 1.0,  \"b\":[1]}\n", "what had come was written");
+    assert!(ran.stderr.contains(&address), "{}", ran.stderr);
+}
+
 /// A partition whose offsets 0 and 1 have aged out, and whose offset 3 cannot be read.
 async fn partition() -> Stub {
     Stub::start(|asked| {

@@ -43,6 +43,15 @@ pub(crate) enum CliError {
         source: io::Error,
     },
 
+    /// The file that keeps lines for another try did not take one.
+    #[error("cannot write {}: {source}", path.display())]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
     /// Arguments that parse one by one and make no sense together.
     #[error("{0}")]
     Usage(String),
@@ -66,7 +75,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// The exit status: 2 for a command that could not even begin its work, else 1.
+    /// The exit status: 2 for arguments that make no sense and for what could not be looked at, else 1.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::CannotLook { .. } => 2,

@@ -34,7 +34,8 @@ const EVERYWHERE: &str = "For every command";
     name = "narad",
     version,
     about = "A message broker, its client, and a reader of its files",
-    after_help = "Exit status: 0 when all of it worked, 1 when something did not, 2 when the command could not begin.",
+    after_help = "Exit status: 0 when all of it worked; 2 for arguments that make no sense, and for a log command \
+        that could not look at what it was given; 1 for everything else that failed.",
     propagate_version = true
 )]
 pub struct Args {
@@ -183,7 +184,7 @@ mod tests {
             "narad topic rm t",
             "narad pub t hello --key k --partition 2",
             "narad pub t --file f",
-            "narad pub t --lines - --in-flight 8",
+            "narad pub t --lines - --in-flight 8 --failed f",
             "narad --server broker:1 sub t --max 3 --no-ack --raw --wait 1.5s --partition 0",
             "narad replay t --partition 0 --from 3 --to 9",
             "narad log dump d --from 1 --to 2 --payload",
@@ -201,9 +202,13 @@ mod tests {
             "narad pub t --file f --lines g",
             "narad pub t hello --in-flight 3",
             "narad pub t --lines f --in-flight 0",
+            "narad pub t hello --failed f",
             "narad replay t",
             "narad topic edit t",
             "narad topic add t --retention 5",
+            "narad topic add t --partitions 0",
+            "narad topic add t --partitions 2",
+            "narad topic edit t --partitions 109",
             "narad sub t --wait 5",
             "narad sub t --max 0",
             "narad bench",

@@ -22,19 +22,26 @@ use super::{
     stdin_is_terminal,
 };
 
-/// What is published.
+/// What is published. A message has at most [`lines::MAX_MESSAGE`] bytes.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("source").args(["message", "file", "lines"]),
-    after_help = "Without MESSAGE, --file or --lines the message is all of standard input, byte for byte.\n\
+    after_help = "Without MESSAGE, --file or --lines the message is all of standard input, byte for byte. A message has \
+        at most 1 MiB (1048576 bytes).\n\
         \n\
         With --lines each line is a message, without its newline; empty lines are left out and counted. Requests \
         are in flight together, so the order of the lines is not kept, not even for one key. What a busy broker \
         refuses (429, 503) is tried again after the time it asks for. Each line that was not accepted is listed on \
         standard error with its number and the reason (with --json: on standard output, before the summary). A line \
-        whose answer got lost is listed as unknown: it may have been accepted. When the broker goes away or refuses \
-        everything, publishing stops and says at which line; the lines from there on were not sent: `tail -n +LINE \
-        FILE | narad pub TOPIC --lines -` sends them."
+        whose answer got lost is listed as unknown: it may have been accepted. --failed FILE keeps every \
+        refused and unknown line, byte for byte, and `narad pub TOPIC --lines FILE` sends exactly these again; a line \
+        above the limit is only listed, since no broker takes it.\n\
+        \n\
+        When the broker goes away or refuses everything, publishing stops and names two lines: the one from which \
+        nothing was sent, and the first that was not accepted, which may lie up to --in-flight lines before it. \
+        `tail -n +LINE FILE | narad pub TOPIC --lines -` with the latter sends everything that is missing and may \
+        repeat lines that were accepted; with the former it sends the rest, and the file of --failed what is missing \
+        before."
 )]
 pub(super) struct PubArgs {
     /// The topic
@@ -61,6 +68,9 @@ pub(super) struct PubArgs {
     #[arg(long, value_name = "N", default_value_t = Retry::DEFAULT_LIMIT,
         conflicts_with_all = ["message", "file"])]
     retries: u32,
+    /// With --lines: write every line that was refused or is unknown to this file, replacing it
+    #[arg(long, value_name = "FILE", requires = "lines", conflicts_with_all = ["message", "file"])]
+    failed: Option<PathBuf>,
 }
 
 /// Carries the command out.
@@ -68,7 +78,9 @@ pub(super) async fn run(args: PubArgs, client: &Client, out: &mut Output) -> Res
     let target = Target { topic: args.topic, key: args.key, partition: args.partition };
     if let Some(path) = args.lines {
         let options = lines::Options { in_flight: usize::from(args.in_flight), retries: args.retries };
-        return lines::publish(client, &target, lines::Source::open(&path)?, options, out).await;
+        let source = lines::Source::open(&path)?;
+        let failed = lines::FailedFile::create(args.failed.as_deref(), &path)?;
+        return lines::publish(client, &target, source, options, failed, out).await;
     }
     let message = match (args.message, args.file) {
         (Some(message), _) => message.into_vec(),

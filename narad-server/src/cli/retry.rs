@@ -1,7 +1,7 @@
-//! Trying again, a bounded number of times, what a busy server refused.
+//! Trying again, a bounded number of times, what a busy server refused or a restarting one did not answer.
 //!
-//! Only refusals that left nothing behind are repeated: 429, 503, and a connection that never came about. A request
-//! whose answer was lost is not, since it may have been carried out.
+//! Refusals that left nothing behind may be repeated: 429, 503, and a connection that never came about. A request
+//! whose answer was lost may have been carried out, so only what can be done twice without harm is repeated then.
 
 use std::{future::Future, time::Duration};
 
@@ -18,6 +18,8 @@ pub(crate) struct Retry {
     pub(crate) limit: u32,
     /// Whether a server that cannot be connected to may come back: true once it has answered before.
     pub(crate) unreachable: bool,
+    /// Whether a request whose answer was lost is repeated: true only for what may be carried out twice.
+    pub(crate) lost: bool,
 }
 
 impl Retry {
@@ -25,7 +27,11 @@ impl Retry {
     pub(crate) const DEFAULT_LIMIT: u32 = 6;
 
     /// For a request by itself: a busy server is waited for, one that is not there is not.
-    pub(crate) const BUSY: Self = Self { limit: Self::DEFAULT_LIMIT, unreachable: false };
+    pub(crate) const BUSY: Self = Self { limit: Self::DEFAULT_LIMIT, unreachable: false, lost: false };
+
+    /// For a request that may be carried out twice, to a server that has answered before: it is also waited for while
+    /// it restarts.
+    pub(crate) const RESTART: Self = Self { limit: Self::DEFAULT_LIMIT, unreachable: true, lost: true };
 
     /// Runs `call` until it succeeds, fails for good, or the limit is reached. Also returns the repetitions.
     pub(crate) async fn run<T, F: Future<Output = Result<T, ClientError>>>(
@@ -47,8 +53,9 @@ impl Retry {
 
     /// How long to wait before trying again after `error`, or `None` when that would be wrong or no use.
     fn pause(self, error: &ClientError, repeated: u32) -> Option<Duration> {
-        let nothing_was_done = error.is_busy() || (self.unreachable && error.is_unreachable());
-        if !nothing_was_done {
+        let may_repeat =
+            error.is_busy() || (self.unreachable && error.is_unreachable()) || (self.lost && error.is_lost());
+        if !may_repeat {
             return None;
         }
         let backoff = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(repeated)).min(LONGEST_BACKOFF);
@@ -77,6 +84,19 @@ mod tests {
         assert!(retry.pause(&refusal(StatusCode::TOO_MANY_REQUESTS, None), 0).is_some());
         assert!(retry.pause(&refusal(StatusCode::INTERNAL_SERVER_ERROR, None), 0).is_none());
         assert!(retry.pause(&refusal(StatusCode::NOT_FOUND, Some(1)), 0).is_none());
+    }
+
+    #[test]
+    fn a_lost_answer_is_asked_for_again_only_where_that_does_no_harm() {
+        let lost = ClientError::Lost { server: "s".into(), reason: "reset".into() };
+        let absent = ClientError::Unreachable { server: "s".into(), reason: "refused".into() };
+        for error in [&lost, &absent] {
+            assert!(Retry::BUSY.pause(error, 0).is_none(), "{error}");
+            assert!(Retry::RESTART.pause(error, 0).is_some(), "{error}");
+        }
+        let publishing = Retry { lost: false, ..Retry::RESTART };
+        assert!(publishing.pause(&lost, 0).is_none() && publishing.pause(&absent, 0).is_some());
+        assert!(Retry::RESTART.pause(&refusal(StatusCode::NOT_FOUND, None), 0).is_none());
     }
 
     #[test]

@@ -40,6 +40,9 @@ const NO_CONTENT: u16 = 204;
         topic at once. Messages come in batches: to take a few and leave the rest, use --max and not a pipe to \
         `head`.\n\
         \n\
+        Once the broker has answered, a lost connection is tried again for some six seconds, as when the broker \
+        restarts. What was leased and not acked by then is delivered again.\n\
+        \n\
         On a terminal each message is shown with where it came from, control characters escaped. Everywhere else \
         the default is --raw."
 )]
@@ -68,6 +71,8 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
     let style = Style::choose(args.raw, out)?;
     let (mut written, mut receipts_gone) = (0, 0);
     let mut quiet_since = Instant::now();
+    // Before the server has answered once, an address where nobody listens is a mistake.
+    let mut retry = Retry::BUSY;
     let mut interrupted = pin!(interrupted());
     while args.max.is_none_or(|max| written < max) {
         let room = args.max.map_or(LARGEST_BATCH, |max| (max - written).min(LARGEST_BATCH));
@@ -76,8 +81,14 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
         let max = usize::try_from(room).unwrap_or(1);
         let asked_at = Instant::now();
         let poll = Poll { wait, partition: args.partition, max };
-        let Some(batch) = take(client, &args.topic, poll, interrupted.as_mut()).await? else { break };
+        let taken = take(client, &args.topic, poll, retry, interrupted.as_mut()).await?;
+        let Some((batch, repeated)) = taken else { break };
+        retry = Retry::RESTART;
         if batch.is_empty() {
+            if repeated > 0 {
+                // While the broker was away nothing could arrive; that says nothing about the topic.
+                quiet_since = Instant::now();
+            }
             if args.wait.is_some_and(|wait| quiet_since.elapsed() >= wait) {
                 break;
             }
@@ -103,16 +114,17 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
     Ok(Outcome::of(receipts_gone == 0))
 }
 
-/// The next messages; `None` when interrupted. Dropping the request makes the broker take back what it leased.
+/// The next messages, and how often they were asked for again; `None` when interrupted. Dropping the request makes the broker take back what it leased.
 async fn take(
     client: &Client,
     topic: &str,
     poll: Poll,
+    retry: Retry,
     interrupted: Pin<&mut impl Future<Output = ()>>,
-) -> Result<Option<Vec<Message>>, ClientError> {
+) -> Result<Option<(Vec<Message>, u32)>, ClientError> {
     tokio::select! {
         () = interrupted => Ok(None),
-        (batch, _) = Retry::BUSY.run(|| client.consume(topic, poll)) => batch.map(Some),
+        (batch, repeated) = retry.run(|| client.consume(topic, poll)) => Ok(Some((batch?, repeated))),
     }
 }
 
@@ -124,7 +136,7 @@ fn write_out(batch: &[Message], style: Style, out: &mut Output) -> io::Result<()
 /// Acks `batch`. Returns how many receipts were gone, each of which it reports.
 async fn ack(client: &Client, topic: &str, batch: &[Message], out: &Output) -> Result<u64, ClientError> {
     let receipts = receipts(batch);
-    let (results, _) = Retry::BUSY.run(|| client.settle(topic, Settle::Ack, &receipts)).await;
+    let (results, _) = Retry::RESTART.run(|| client.settle(topic, Settle::Ack, &receipts)).await;
     let mut gone = 0;
     for (message, settled) in batch.iter().zip(results?) {
         if settled.status != NO_CONTENT {

@@ -68,8 +68,8 @@ pub(super) struct EditArgs {
 
 #[derive(Debug, Args)]
 struct Settings {
-    /// Partitions; they can grow, never shrink
-    #[arg(long, value_name = "N")]
+    /// Partitions, 3 to 108; they can grow, never shrink
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=108))]
     partitions: Option<u32>,
     /// How long messages are kept, as 7d or 12h; `forever` keeps them all
     #[arg(long, value_name = "DURATION", value_parser = retention)]

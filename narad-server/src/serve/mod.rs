@@ -35,10 +35,10 @@ pub enum ServeError {
     #[error(transparent)]
     Plugins(#[from] narad_core::plugin::RegistryError),
     /// The data directory is in use or cannot be used.
-    #[error("cannot open the data directory: {0}")]
+    #[error("cannot open the data directory: {}", why_not_open(.0))]
     Open(#[source] BrokerError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {addr}: {source}")]
+    #[error("cannot listen on {addr}: {source}{}", way_out(source))]
     Listen {
         /// The address of the configuration.
         addr: Address,
@@ -54,6 +54,23 @@ pub enum ServeError {
     /// Something could not be closed. What was acknowledged is on disk all the same.
     #[error("could not close everything: {0}")]
     Close(#[source] BrokerError),
+}
+
+/// A directory in use is no failure of storage, and must not read like one.
+fn why_not_open(error: &BrokerError) -> String {
+    match error {
+        BrokerError::Storage(locked @ narad_core::Error::Locked { .. }) => locked.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn way_out(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "; another narad may be running there: stop it, or give another address with --addr HOST:PORT"
+        }
+        _ => "",
+    }
 }
 
 /// Runs the server until SIGTERM or SIGINT. After the bind it writes one line to standard error:

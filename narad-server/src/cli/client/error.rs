@@ -70,6 +70,11 @@ impl ClientError {
         matches!(self, Self::Unreachable { .. })
     }
 
+    /// Whether the connection ended before the answer.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
     /// Whether the server did nothing and may later: 429 and 503.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.status(), Some(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE))

@@ -2,6 +2,7 @@
 //!
 //! Memory is bounded by the requests in flight, not by the input; only failures are remembered.
 
+mod failed;
 mod report;
 mod source;
 
@@ -12,7 +13,10 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use reqwest::StatusCode;
 use tokio::sync::mpsc;
 
-pub(super) use self::source::{Source, input_error};
+pub(super) use self::{
+    failed::FailedFile,
+    source::{Source, input_error},
+};
 use self::{
     report::{Progress, Stop, Tally},
     source::Line,
@@ -40,7 +44,7 @@ pub(super) struct Options {
 /// A line after its last try.
 struct Sent {
     number: u64,
-    bytes: usize,
+    payload: Bytes,
     repeated: u32,
     /// Lines accepted before its first try.
     accepted_before: u64,
@@ -53,15 +57,16 @@ pub(super) async fn publish(
     target: &Target,
     source: Source,
     options: Options,
+    mut failed: FailedFile,
     out: &mut Output,
 ) -> Result<Outcome, CliError> {
     let progress = Progress::new(source.len());
     let started = Instant::now();
     let lines = source.into_lines(options.in_flight);
     let mut tally = Tally::default();
-    send_all(client, target, lines, options, &progress, &mut tally).await;
+    send_all(client, target, lines, options, &progress, &mut tally, &mut failed).await;
     progress.finish();
-    tally.report(started.elapsed(), out)?;
+    tally.report(started.elapsed(), failed.path(), out)?;
     Ok(Outcome::of(tally.all_accepted()))
 }
 
@@ -72,6 +77,7 @@ async fn send_all(
     options: Options,
     progress: &Progress,
     tally: &mut Tally,
+    failed: &mut FailedFile,
 ) {
     let mut interrupted = pin!(interrupted());
     let mut in_flight = FuturesUnordered::new();
@@ -84,7 +90,7 @@ async fn send_all(
                 reading = false;
             }
             Some(sent) = in_flight.next() => {
-                settle(sent, progress, tally);
+                settle(sent, progress, tally, failed);
                 reading &= !tally.is_stopped();
             }
             line = lines.recv(), if reading && in_flight.len() < options.in_flight => match line {
@@ -104,7 +110,7 @@ async fn send_all(
                         tally.empty();
                     } else {
                         // Before the server has answered once, an address where nobody listens is a mistake.
-                        let retry = Retry { limit: options.retries, unreachable: tally.accepted() > 0 };
+                        let retry = Retry { limit: options.retries, unreachable: tally.accepted() > 0, lost: false };
                         in_flight.push(send(client, target, number, payload, retry, tally.accepted()));
                     }
                 }
@@ -122,13 +128,13 @@ async fn send(
     accepted_before: u64,
 ) -> Sent {
     let (result, repeated) = retry.run(|| client.produce(target, payload.clone())).await;
-    Sent { number, bytes: payload.len(), repeated, accepted_before, result }
+    Sent { number, payload, repeated, accepted_before, result }
 }
 
-fn settle(sent: Sent, progress: &Progress, tally: &mut Tally) {
+fn settle(sent: Sent, progress: &Progress, tally: &mut Tally, failed: &mut FailedFile) {
     tally.repeated(sent.repeated);
     match sent.result {
-        Ok(()) => tally.accept(sent.bytes),
+        Ok(()) => tally.accept(sent.payload.len()),
         Err(error) => {
             if concerns_every_line(&error) {
                 tally.stop(Stop::Hopeless);
@@ -137,9 +143,12 @@ fn settle(sent: Sent, progress: &Progress, tally: &mut Tally) {
                 tally.stop(Stop::NothingAccepted);
             }
             tally.fail(sent.number, &error);
+            if let Err(error) = failed.keep(&sent.payload) {
+                tally.stop(Stop::NotKept(error));
+            }
         }
     }
-    progress.settled(sent.bytes as u64, tally.accepted());
+    progress.settled(sent.payload.len() as u64, tally.accepted());
 }
 
 /// Whether the next line would be refused for the same reason.

@@ -1,6 +1,6 @@
 //! The account of a bulk publish: what was accepted, what was not and why, and the bar meanwhile.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub(super) enum Stop {
     Interrupted,
     /// The input broke off.
     Unreadable(CliError),
+    /// A failed line could not be kept for another try.
+    NotKept(CliError),
     /// A refusal that every further line would meet too.
     Hopeless,
     /// A line ran out of tries, and none was accepted since its first.
@@ -72,6 +74,9 @@ struct Summary {
     /// Lines from this one on were not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_at_line: Option<u64>,
+    /// Every line before this one was accepted or is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_not_accepted: Option<u64>,
 }
 
 impl Tally {
@@ -121,8 +126,13 @@ impl Tally {
         self.failures.insert(number, Failure { fate: Fate::Refused, reason });
     }
 
-    /// Writes the failures and the summary.
-    pub(super) fn report(&self, took: Duration, out: &mut Output) -> Result<(), CliError> {
+    /// Writes the failures and the summary; `kept` is the file that has the failed lines.
+    pub(super) fn report(
+        &self,
+        took: Duration,
+        kept: Option<&Path>,
+        out: &mut Output,
+    ) -> Result<(), CliError> {
         let summary = self.summary(took);
         if out.is_json() {
             for (&line, failure) in &self.failures {
@@ -138,14 +148,27 @@ impl Tally {
             }
             out.line(summary.text())?;
         }
-        if let (Some(stop), Some(line)) = (&self.stop, summary.stopped_at_line) {
+        if let (Some(stop), Some(line), Some(first)) =
+            (&self.stop, summary.stopped_at_line, summary.first_not_accepted)
+        {
             let why = match stop {
                 Stop::Interrupted => "interrupted".to_owned(),
-                Stop::Unreadable(error) => error.to_string(),
+                Stop::Unreadable(error) | Stop::NotKept(error) => error.to_string(),
                 Stop::Hopeless => "every further line would be refused too".to_owned(),
                 Stop::NothingAccepted => "the broker accepts nothing any more".to_owned(),
             };
-            out.complain(format_args!("stopped: {why}; nothing from line {line} on was sent"));
+            let mut advice = format!(
+                "stopped: {why}; nothing from line {line} on was sent, and line {first} is the first that was not \
+                 accepted: `tail -n +{first} FILE | narad pub TOPIC --lines -` sends again from there, which may \
+                 repeat lines that were accepted"
+            );
+            if let (Some(kept), false) = (kept, matches!(stop, Stop::NotKept(_))) {
+                advice.push_str(&format!(
+                    "; or send what {} keeps, and then the rest from line {line} on",
+                    kept.display()
+                ));
+            }
+            out.complain(advice);
         }
         Ok(())
     }
@@ -164,6 +187,8 @@ impl Tally {
 
     fn summary(&self, took: Duration) -> Summary {
         let seconds = took.as_secs_f64();
+        let stopped_at_line = self.stop.is_some().then(|| self.last_read.saturating_add(1));
+        let first_failure = self.failures.keys().next().copied();
         let unknown = self.failures.values().filter(|failure| failure.fate == Fate::Unknown).count() as u64;
         Summary {
             accepted: self.accepted,
@@ -174,26 +199,27 @@ impl Tally {
             bytes: self.bytes,
             seconds,
             per_second: if seconds > 0.0 { self.accepted as f64 / seconds } else { 0.0 },
-            stopped_at_line: self.stop.is_some().then(|| self.last_read.saturating_add(1)),
+            stopped_at_line,
+            first_not_accepted: first_failure.into_iter().chain(stopped_at_line).min(),
         }
     }
 }
 
 impl Summary {
     fn text(&self) -> String {
+        let unknown = match self.failed {
+            0 => String::new(),
+            _ => format!(" ({} of them unknown: they may have been accepted)", self.unknown),
+        };
         let mut text = format!(
-            "{} accepted, {} failed in {:.1} s: {:.0} messages/s, {} in all",
+            "{} accepted, {} failed{unknown} in {:.1} s: {:.0} messages/s, {} in all",
             self.accepted,
             self.failed,
             self.seconds,
             self.per_second,
             human_bytes(self.bytes)
         );
-        for (count, what) in [
-            (self.unknown, "of the failed may have been accepted"),
-            (self.empty, "empty lines left out"),
-            (self.retries, "tries repeated"),
-        ] {
+        for (count, what) in [(self.empty, "empty lines left out"), (self.retries, "tries repeated")] {
             if count > 0 {
                 text.push_str(&format!("; {count} {what}"));
             }
@@ -263,11 +289,27 @@ mod tests {
         tally.accept(10);
         tally.fail(2, &refused("no"));
         tally.fail(3, &ClientError::Lost { server: "s".into(), reason: "reset".into() });
-        let summary = serde_json::to_value(tally.summary(Duration::from_secs(2))).unwrap();
+        let summary = tally.summary(Duration::from_secs(2));
+        assert!(summary.text().contains("2 failed (1 of them unknown"), "{}", summary.text());
+        let summary = serde_json::to_value(summary).unwrap();
         assert_eq!(
             summary,
             serde_json::json!({"accepted":1,"failed":2,"unknown":1,"empty":0,"retries":0,"bytes":10,
-                               "seconds":2.0,"per_second":0.5})
+                               "seconds":2.0,"per_second":0.5,"first_not_accepted":2})
         );
+    }
+
+    #[test]
+    fn a_stop_names_the_first_line_that_was_not_accepted() {
+        let first = |failures: &[u64]| {
+            let mut tally = Tally::default();
+            tally.read_up_to(70);
+            failures.iter().for_each(|number| tally.fail(*number, &refused("no")));
+            tally.stop(Stop::Interrupted);
+            let summary = tally.summary(Duration::ZERO);
+            (summary.first_not_accepted, summary.stopped_at_line)
+        };
+        assert_eq!(first(&[9, 70]), (Some(9), Some(71)), "not where it stopped");
+        assert_eq!(first(&[]), (Some(71), Some(71)));
     }
 }
