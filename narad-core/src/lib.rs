@@ -43,6 +43,8 @@ pub mod runtime;
 mod segment;
 #[cfg(feature = "engine")]
 pub mod store;
+#[cfg(any(feature = "engine", feature = "testkit"))]
+mod sync;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 

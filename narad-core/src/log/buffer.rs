@@ -1,17 +1,11 @@
 //! Appended records in memory: nothing is promised about them yet.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use crate::{
     error::{Error, Result},
     format::{Batch, Offset},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// A drain runs at this many bytes.

@@ -5,12 +5,11 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::{
     error::{Error, Result},
     format::{Batch, Offset},
     runtime::Deliver,
+    sync::{Condvar, Mutex},
 };
 
 /// What a committed batch got.

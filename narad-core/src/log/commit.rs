@@ -5,10 +5,8 @@ use std::{
     io,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
 };
-
-use parking_lot::MutexGuard;
 
 use super::{
     Inner,
@@ -23,6 +21,7 @@ use crate::{
     plugin::WakeReason,
     runtime::promise,
     segment::DecodedFrame,
+    sync::{MutexGuard, atomic::Ordering},
 };
 
 /// Frames up to this many uncompressed bytes enter the cache as they are written.

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use crate::{
     format::Batch,
     plugin::SyncDecision,
     runtime::Due,
+    sync::atomic::Ordering,
 };
 
 impl Due for Inner {

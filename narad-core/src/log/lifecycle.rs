@@ -1,14 +1,6 @@
 //! Opening, reopening and closing a log.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-};
-
-use parking_lot::{Mutex, RwLock};
+use std::{path::Path, sync::Arc};
 
 use super::{
     Inner, LogOptions,
@@ -27,6 +19,10 @@ use crate::{
     plugin::WakeReason,
     runtime::Runtime,
     segment::ReadContext,
+    sync::{
+        Mutex, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 impl Inner {

@@ -23,6 +23,8 @@ mod drain;
 pub(crate) mod files;
 pub mod inspect;
 mod lifecycle;
+#[cfg(all(test, feature = "shuttle"))]
+mod models;
 mod notify;
 mod options;
 mod peek;
@@ -37,14 +39,10 @@ use std::{
     future::Future,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    sync::Arc,
 };
 
 use event_listener::Event;
-use parking_lot::{Mutex, RwLock};
 
 use self::{
     buffer::{Buffer, Fate, Gate},
@@ -63,6 +61,10 @@ use crate::{
     plugin::{CodecSet, LogIdentity, RetentionPolicy, WakeReason},
     runtime::{Runtime, TimerEntry},
     segment::CacheId,
+    sync::{
+        Mutex, RwLock,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 /// An open partition. Cloning it gives another handle to the same log.

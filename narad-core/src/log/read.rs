@@ -1,15 +1,13 @@
 //! Reads of committed records. They take no lock that is held across an fsync.
 
-use std::{
-    io,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{io, sync::Arc};
 
 use super::{Inner, ReadBatch};
 use crate::{
     error::{Error, Result},
     format::{Offset, Record},
     segment::{DecodedFrame, Found, READ_CHUNK, ReadContext, ReadWindow},
+    sync::atomic::Ordering,
 };
 
 /// What there is at an offset below the high watermark.

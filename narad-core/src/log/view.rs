@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-
 use super::recover::SegmentFile;
-use crate::{format::Offset, segment::Segment};
+use crate::{format::Offset, segment::Segment, sync::Mutex};
 
 /// Sealed segments that keep their descriptor and index between reads.
 const HOT: usize = 2;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// What the engine counts for the whole process.
 #[derive(Debug, Default)]

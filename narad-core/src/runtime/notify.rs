@@ -4,12 +4,12 @@ use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread,
 };
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::plugin::{LogIdentity, WakeNotifier, WakeReason};
+use crate::{
+    plugin::{LogIdentity, WakeNotifier, WakeReason},
+    sync::{Condvar, Mutex, thread},
+};
 
 /// Calls notifiers one after another.
 #[derive(Debug)]

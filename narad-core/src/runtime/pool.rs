@@ -5,10 +5,9 @@ use std::{
     collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread,
 };
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, thread};
 
 type Job = Box<dyn FnOnce() + Send>;
 

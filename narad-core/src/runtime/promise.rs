@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// The receiving end.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Weak},
-    thread,
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::clock::Clock;
+use crate::{
+    clock::Clock,
+    sync::{Condvar, Mutex, thread},
+};
 
 /// An entry of the timer, to be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

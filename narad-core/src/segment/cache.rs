@@ -1,17 +1,15 @@
 //! Decoded frames, kept in bounded memory and shared by the logs of a process.
 
-use std::{
-    collections::BTreeMap,
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::DecodedFrame;
+use crate::{
+    format::Offset,
     sync::{
-        Arc,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
-
-use parking_lot::Mutex;
-
-use super::DecodedFrame;
-use crate::format::Offset;
 
 /// Tells the frames of one open log from those of every other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

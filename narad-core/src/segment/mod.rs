@@ -17,13 +17,8 @@ use std::{
     io,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
-
-use parking_lot::Mutex;
 
 pub(crate) use self::{
     cache::{CacheId, FrameCache},
@@ -39,6 +34,10 @@ use crate::{
     error::{Error, Result},
     format::{FrameHeader, HEADER_LEN, Offset},
     plugin::{CodecSet, LogIdentity},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Bytes by which the index of a sealed segment runs ahead of the read that extends it.

@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-
-use crate::clock::Clock;
+use crate::{clock::Clock, sync::Mutex};
 
 /// 2026-01-01T00:00:00Z, so that times in tests look like times.
 const START_UNIX_MS: i64 = 1_767_225_600_000;

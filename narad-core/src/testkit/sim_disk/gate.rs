@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 
 /// Nothing in a test should take longer; it bounds every wait, so that a failed test ends.
 const PATIENCE: Duration = Duration::from_secs(30);

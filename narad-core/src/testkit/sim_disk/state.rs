@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
 use rand::{SeedableRng, rngs::StdRng};
 use rustix::io::Errno;
 
@@ -11,7 +10,11 @@ use super::{
     faults::{FaultPlan, Verdict},
     tree::{NodeId, Tree},
 };
-use crate::{clock::Clock, testkit::SeedGuard};
+use crate::{
+    clock::Clock,
+    sync::{Mutex, MutexGuard},
+    testkit::SeedGuard,
+};
 
 #[derive(Debug)]
 pub(super) struct Shared {
