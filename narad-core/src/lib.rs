@@ -8,7 +8,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`error`], [`clock`] | the error type; the seam to time |
-//! | [`format`] | frames, records and state files: bytes in, bytes out |
+//! | [`mod@format`] | frames, records and state files: bytes in, bytes out |
 //! | [`disk`] | the seam to the file system |
 //! | [`plugin`] | the four traits that other crates implement, and the registry that builds them |
 #![cfg_attr(

@@ -1,6 +1,13 @@
 //! Directories written by an independent implementation of the format open here and read back as their manifests
 //! say; what this engine writes is what they hold.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a test"
+)]
 
 mod common;
 

@@ -161,6 +161,17 @@ fn rt_03_a_seal_that_fails_deletes_nothing() {
 }
 
 #[test]
+fn rt_04_a_deleted_segment_that_was_just_read_gives_its_space_back() {
+    let rig = Rig::new();
+    let log = hourly(&rig, 6, 3);
+    let before = rig.disk.open_files();
+    assert_eq!(say(&log, 0), Said::Record(payload(0, 50)));
+    assert_eq!(rig.disk.open_files(), before + 1, "the segment is open");
+    assert!(log.sweep(None).unwrap().segments > 0);
+    assert_eq!(rig.disk.open_files(), before);
+}
+
+#[test]
 fn rt_03_a_seal_that_finds_no_space_still_lets_the_sealed_segments_go() {
     let rig = Rig::new();
     let mut options = aged(3);

@@ -107,7 +107,9 @@ impl Inner {
         // What is known of `hwm` stays known: a failed attempt to empty it is not undone by looking at it again.
         let mut fresh = Writer::new(writer.watermark.clone(), writer.newest_ms);
         let recovered = survey.next;
-        let (view, _) = adopt(survey, Offset::ZERO, &mut fresh);
+        let (mut view, _) = adopt(survey, Offset::ZERO, &mut fresh);
+        // What a sweep took off and could not unlink yet is still there, and stays gone.
+        view.drop_below(self.view.read().oldest());
         fresh.succeed(&writer);
         let next = fresh.discard(boundary, recovered.max(boundary))?;
         if recovered < boundary {
@@ -215,7 +217,8 @@ fn sync_file(disk: &dyn Disk, path: &Path) -> Result<()> {
 
 /// Hands what was surveyed to the writer and to the readers.
 fn adopt(survey: Survey, boundary: Offset, writer: &mut Writer) -> (View, Offset) {
-    let Survey { sealed, active, oldest, next, newest_ms, .. } = survey;
+    let Survey { sealed, active, oldest, passed_over, next, newest_ms, .. } = survey;
+    writer.passed_over = passed_over;
     let sealed_end = active.as_ref().map_or(next, |active| active.segment.base);
     let mut view = View::recovered(&sealed, sealed_end);
     view.oldest_if_empty = oldest;

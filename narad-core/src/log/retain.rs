@@ -55,6 +55,7 @@ impl Inner {
             bytes: gone.iter().map(|entry| entry.segment.len()).sum(),
             records: last.end.since(first.start),
         };
+        self.hot.forget_below(last.end);
         self.runtime.cache().cut_below(self.cache_id, last.end);
         self.runtime.metrics().deleted(reason, swept.bytes, swept.records);
         self.unlink_again.lock().extend(gone.iter().map(|entry| entry.segment.path().to_owned()));

@@ -92,6 +92,15 @@ impl View {
         self.segments.front().map_or(self.oldest_if_empty, |entry| entry.segment.base())
     }
 
+    /// Takes off the segments that begin below `oldest`, but for the active one.
+    pub(super) fn drop_below(&mut self, oldest: Offset) {
+        let gone = self.segments.partition_point(|entry| entry.segment.base() < oldest);
+        let kept_active =
+            if self.has_active { self.segments.len().saturating_sub(1) } else { self.segments.len() };
+        self.segments.drain(..gone.min(kept_active));
+        self.oldest_if_empty = self.oldest_if_empty.max(oldest);
+    }
+
     /// The segment that `offset` lies in, and whether it is the active one.
     pub(super) fn find(&self, offset: Offset) -> Option<(Arc<Segment>, bool)> {
         let index = self.segments.partition_point(|entry| entry.segment.base() <= offset).checked_sub(1)?;
@@ -119,6 +128,17 @@ impl HotSet {
         if let Some(cold) = cold {
             cold.cool();
         }
+    }
+
+    /// Lets go of the files of segments that begin below `oldest`: unlinked, they take space until they are closed.
+    pub(super) fn forget_below(&self, oldest: Offset) {
+        self.0.lock().retain(|segment| {
+            let kept = segment.base() >= oldest;
+            if !kept {
+                segment.cool();
+            }
+            kept
+        });
     }
 
     /// Forgets everything.
