@@ -165,6 +165,7 @@ fn rt_04_a_deleted_segment_that_was_just_read_gives_its_space_back() {
     let rig = Rig::new();
     let log = hourly(&rig, 6, 3);
     let before = rig.disk.open_files();
+    assert_eq!(before, 1, "sg_04: of the segments that were sealed, none is open");
     assert_eq!(say(&log, 0), Said::Record(payload(0, 50)));
     assert_eq!(rig.disk.open_files(), before + 1, "the segment is open");
     assert!(log.sweep(None).unwrap().segments > 0);

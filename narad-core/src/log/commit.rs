@@ -198,7 +198,17 @@ impl Inner {
         }
         let times = writer.active.as_ref().map(|active| (active.first_write_ms, active.last_write_ms));
         let segment = writer.start_segment(base, &self.dir, &**self.runtime.disk())?;
-        self.view.write().push_active(segment, times);
+        let former = {
+            let mut view = self.view.write();
+            let former = view.active().cloned();
+            view.push_active(segment, times);
+            former
+        };
+        if let Some(former) = former {
+            // A reader at the tail still finds its index; the descriptor comes back with the first read.
+            former.release_file();
+            self.hot.touch(&former);
+        }
         Ok(())
     }
 

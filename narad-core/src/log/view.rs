@@ -78,6 +78,11 @@ impl View {
         self.has_active = true;
     }
 
+    /// The active segment, if there is one.
+    pub(super) fn active(&self) -> Option<&Arc<Segment>> {
+        self.segments.back().filter(|_| self.has_active).map(|entry| &entry.segment)
+    }
+
     /// Remembers since when the times of these segments are ahead of the clock.
     pub(super) fn note_ahead(&mut self, entries: &[Entry]) {
         for entry in &mut self.segments {

@@ -154,6 +154,11 @@ impl Segment {
         self.limit.store(limit.get(), Ordering::Release);
     }
 
+    /// Gives back the file descriptor: for a segment that was just sealed.
+    pub(crate) fn release_file(&self) {
+        self.nav.lock().file = None;
+    }
+
     /// Gives back the file descriptor and the index: for a sealed segment that is no longer read much.
     pub(crate) fn cool(&self) {
         let mut nav = self.nav.lock();
