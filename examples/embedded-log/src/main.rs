@@ -12,7 +12,8 @@ use narad_core::{
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let dir = std::env::args_os().nth(1).map_or_else(|| std::env::temp_dir().join("embedded-log"), PathBuf::from);
+    let dir =
+        std::env::args_os().nth(1).map_or_else(|| std::env::temp_dir().join("embedded-log"), PathBuf::from);
     let runtime = Runtime::default();
     let open = || Log::open(&runtime, &dir, LogOptions::new("orders", Arc::new(Zstd::default())));
 

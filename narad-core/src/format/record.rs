@@ -196,7 +196,9 @@ impl Batch {
                 }
                 (count, end) = (count + 1, end + len);
             }
-            let Some((run, next)) = rest.split_at_checked(end).filter(|(run, _)| !run.is_empty()) else { break };
+            let Some((run, next)) = rest.split_at_checked(end).filter(|(run, _)| !run.is_empty()) else {
+                break;
+            };
             runs.push((count, run));
             rest = next;
         }
