@@ -185,7 +185,8 @@ impl Log {
     }
 
     /// Puts records into memory and returns their offsets. Nothing is promised about them: they are written within
-    /// 100 ms, synced as the log's sync policy says, and visible only after a commit.
+    /// 100 ms, synced as the log's sync policy says, and visible only after a commit. Touches no file and never waits for
+    /// one, so asynchronous code calls it as it is.
     ///
     /// # Errors
     /// `RecordTooLarge`, `BufferFull` while the disk does not take what was appended before, `Closed`, `Poisoned`.
