@@ -127,23 +127,21 @@ impl HotSet {
         }
         hot.retain(|other| !Arc::ptr_eq(other, segment));
         hot.push_front(Arc::clone(segment));
-        let cold = if hot.len() > HOT { hot.pop_back() } else { None };
-        // A read of the cold one that waits for its disk holds up nobody else.
-        drop(hot);
-        if let Some(cold) = cold {
-            cold.cool();
+        while hot.len() > HOT
+            && let Some(cold) = hot.pop_back()
+        {
+            if !cold.try_cool() {
+                // Somebody reads it at this moment, and nobody waits for that here: the next touch tries again.
+                hot.push_back(cold);
+                break;
+            }
         }
     }
 
-    /// Lets go of the files of segments that begin below `oldest`: unlinked, they take space until they are closed.
+    /// Lets go of the segments that begin below `oldest`. Unlinked, a file takes space until it is closed: that is when
+    /// the last reader lets go of the segment too.
     pub(super) fn forget_below(&self, oldest: Offset) {
-        self.0.lock().retain(|segment| {
-            let kept = segment.base() >= oldest;
-            if !kept {
-                segment.cool();
-            }
-            kept
-        });
+        self.0.lock().retain(|segment| segment.base() >= oldest);
     }
 
     /// Forgets everything.

@@ -159,9 +159,20 @@ impl Segment {
         self.nav.lock().file = None;
     }
 
-    /// Gives back the file descriptor and the index: for a sealed segment that is no longer read much.
+    /// Gives back the file descriptor and the index: for a sealed segment that is no longer read much. Waits for no
+    /// reader: answers whether it could.
+    pub(crate) fn try_cool(&self) -> bool {
+        let Some(mut nav) = self.nav.try_lock() else { return false };
+        self.reset(&mut nav);
+        true
+    }
+
+    /// The same, waiting for a reader that is in it.
     pub(crate) fn cool(&self) {
-        let mut nav = self.nav.lock();
+        self.reset(&mut self.nav.lock());
+    }
+
+    fn reset(&self, nav: &mut Nav) {
         nav.file = None;
         nav.index = SparseIndex::new(self.base);
         nav.complete = false;
