@@ -5,6 +5,10 @@
 mod frame;
 mod offset;
 mod positions;
+#[cfg_attr(
+    not(feature = "engine"),
+    allow(dead_code, reason = "what writes and splits frames is the engine's")
+)]
 mod record;
 
 pub use frame::{
@@ -18,4 +22,5 @@ pub use positions::{
 };
 pub use record::{Batch, RECORD_VERSION, Record, RecordError, split_records};
 
+#[cfg(feature = "engine")]
 pub(crate) use record::record_starts;
