@@ -4,13 +4,14 @@
 #[path = "common/write_path.rs"]
 mod write_path;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use narad_core::{
     Error,
     log::Log,
     testkit::{CallKind, Failure, Fault, Survival},
 };
+use narad_retention::{Age, Forever};
 use write_path::{Bench, offset, options, payloads, record, segments_of};
 
 /// A log with one committed record whose next commit failed in its fsync.
@@ -194,6 +195,28 @@ fn po_03_a_reopen_with_an_empty_or_without_an_active_segment() {
     log.commit(record("refused")).unwrap_err();
     assert_eq!(log.commit(record("b")).unwrap(), offset(1)..offset(2));
     assert_eq!(payloads(&log), ["a", "b"]);
+}
+
+#[test]
+fn po_03_a_reopen_cuts_the_segment_in_front_of_a_file_that_a_failed_roll_left() {
+    let bench = Bench::new(1);
+    let log = bench.open_with(options());
+    log.commit(record("a")).unwrap();
+    log.set_retention(Arc::new(Age::new(Duration::from_secs(1))));
+    bench.pass(Duration::from_secs(10));
+    bench.disk.inject(Fault::fail(CallKind::SyncDir, Failure::Io));
+    bench.disk.inject(Fault::fail(CallKind::Remove, Failure::Io));
+    log.sweep(None).unwrap_err();
+    assert_eq!(bench.segments(), [0, 1], "an empty file is left behind the segment in use");
+    log.set_retention(Arc::new(Forever));
+    bench.fail(CallKind::SyncData, Failure::Io, "*.log");
+    log.commit(record("refused")).unwrap_err();
+    log.reopen().unwrap();
+    assert_eq!(log.next_offset(), offset(1), "what was refused is cut");
+    assert_eq!(log.commit(record("b")).unwrap(), offset(1)..offset(2));
+    assert_eq!(payloads(&log), ["a", "b"]);
+    let (_, after) = bench.after_power_loss(Survival::Nothing);
+    assert_eq!(payloads(&after), ["a", "b"]);
 }
 
 #[test]

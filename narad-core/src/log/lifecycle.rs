@@ -103,11 +103,17 @@ impl Inner {
             Gate::Poisoned(_) => {}
         }
         let boundary = self.high_watermark();
-        let survey = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
+        let mut found = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
+        if found.active.is_none() && found.next > boundary {
+            // An empty file that a failed roll left behind makes the segment that was written to look sealed: it is cut
+            // by the writer that knows it.
+            writer.cut_tail(boundary)?;
+            found = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
+        }
         // What is known of `hwm` stays known: a failed attempt to empty it is not undone by looking at it again.
         let mut fresh = Writer::new(writer.watermark.clone(), writer.newest_ms);
-        let recovered = survey.next;
-        let (mut view, _) = adopt(survey, Offset::ZERO, &mut fresh);
+        let recovered = found.next;
+        let (mut view, _) = adopt(found, Offset::ZERO, &mut fresh);
         // What a sweep took off and could not unlink yet is still there, and stays gone.
         view.drop_below(self.view.read().oldest());
         fresh.succeed(&writer);

@@ -267,6 +267,12 @@ impl Writer {
         Ok(place.expected.max(high_watermark))
     }
 
+    /// Cuts the active segment at `high_watermark`, durably, however clean its tail was thought to be.
+    pub(super) fn cut_tail(&mut self, high_watermark: Offset) -> Result<()> {
+        self.tail_dirty = true;
+        self.discard(high_watermark, high_watermark).map(drop)
+    }
+
     /// Forgets what is encoded and not synced.
     pub(super) fn drop_unsynced(&mut self) {
         self.pending.clear();
