@@ -87,6 +87,8 @@ fn reads_and_writes_are_shortened_flipped_and_lost_on_demand() {
     disk.inject(Fault::shorten(CallKind::Read, 2));
     let mut buf = [0; 6];
     assert_eq!(file.read_at(&mut buf, 0).unwrap(), 2);
+    disk.inject(Fault::shorten(CallKind::Read, 7));
+    assert_eq!(file.read_at(&mut buf, 0).unwrap(), 6, "a read of less than that is whole");
     disk.inject(Fault::shorten(CallKind::Write, 1));
     assert_eq!(file.write_at(b"xy", 0).unwrap(), 1);
     disk.inject(Fault::flip_bit(CallKind::Write));
