@@ -1,33 +1,66 @@
-//! A reference model of a log: what was acknowledged, and what may yet come to light.
+//! A reference model of a log: what was acknowledged, what may yet come to light, and what must not.
 //!
 //! It knows nothing of frames or files. Whatever a reader has seen once counts as acknowledged.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-use std::collections::{BTreeMap, BTreeSet};
+#[path = "look.rs"]
+pub mod look;
+#[path = "model_recover.rs"]
+mod recover;
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use look::look;
 use narad_core::{
     Error, Result,
     format::{Batch, Offset},
     log::{Appended, Log},
 };
 
-use super::write_path::visible;
+type Contents = BTreeMap<u64, BTreeSet<String>>;
 
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// By offset, from 0 on, without a gap.
-    acked: Vec<String>,
+    /// By offset, from 0 on: `None` where a power loss left a hole.
+    acked: Vec<Option<String>>,
     /// What was written or buffered above that, by offset: none of it need ever show, and nothing else may.
-    possible: BTreeMap<u64, BTreeSet<String>>,
+    possible: Contents,
+    /// What was ever written or buffered, by offset.
+    ever: Contents,
     /// Appended in this life of the process and neither committed nor dropped.
     appended: Vec<Appended>,
     /// Appended and dropped.
     dropped: Vec<Appended>,
     names: u64,
+    /// Where the log begins, in this life of the process.
+    oldest: u64,
+    /// Below this a sweep has taken everything: it may be gone, or come back until its unlinks are durable.
+    swept: u64,
+    /// Below this it has gone for good.
+    gone: u64,
+    power_lost: bool,
+    /// The drive has lied since the power last came: only what was acknowledged before is sure to outlive it.
+    honest_below: Option<u64>,
+    has_lied: bool,
+    /// A power loss may have left holes below this in what nobody had acknowledged, or a lie in anything.
+    torn_below: u64,
 }
 
+/// A commit before its outcome is known.
+#[derive(Debug)]
+pub struct Asked {
+    next: u64,
+    was_poisoned: bool,
+}
+
+/// Batches that shared an outcome: where each of them is, or why none is.
+pub type Cycle = (Vec<Vec<String>>, Result<Vec<Range<Offset>>>);
+
 impl Model {
-    pub fn acked(&self) -> &[String] {
+    pub fn acked(&self) -> &[Option<String>] {
         &self.acked
     }
 
@@ -42,17 +75,26 @@ impl Model {
         names.map(|name| format!("{name:_<len$}")).collect()
     }
 
+    /// Whether somebody has put these bytes at this offset.
+    pub fn was_written(&self, offset: u64, payload: &str) -> bool {
+        self.ever.get(&offset).is_some_and(|ever| ever.contains(payload))
+    }
+
+    /// Whether a power loss, or a sweep before a crash, may have cost this record.
+    pub fn may_be_unreadable(&self, offset: u64) -> bool {
+        offset < self.swept || self.acked.get(offset as usize).is_some_and(Option::is_none)
+    }
+
     pub fn append(&mut self, log: &Log, payloads: &[String]) -> Result<()> {
-        let next = log.next_offset().get();
-        let poisoned = log.is_poisoned();
+        let asked = Self::ask(log);
         match log.append(&batch(payloads)) {
             Ok(appended) => {
-                assert!(!poisoned, "a poisoned log takes no records");
-                assert_eq!(appended.offsets.start.get(), next);
-                self.note(next, payloads);
+                assert!(!asked.was_poisoned, "a poisoned log takes no records");
+                assert_eq!(appended.offsets.start.get(), asked.next);
+                self.note(asked.next, payloads);
                 self.appended.push(appended);
             }
-            Err(Error::Poisoned { .. }) if poisoned => return Ok(()),
+            Err(Error::Poisoned { .. }) if asked.was_poisoned => return Ok(()),
             Err(error) => return Err(error),
         }
         self.settle(log);
@@ -61,34 +103,70 @@ impl Model {
 
     /// Commits, and holds the outcome against the rules. The error of a commit that failed.
     pub fn commit(&mut self, log: &Log, payloads: &[String]) -> Option<Error> {
-        let (next, poisoned) = (log.next_offset().get(), log.is_poisoned());
-        self.note(next, payloads);
-        let outcome = log.commit(batch(payloads));
-        match &outcome {
-            Ok(offsets) => {
-                assert!(!poisoned, "a poisoned log takes no commit");
-                assert_eq!(offsets.start.get(), next, "offsets go on where the next one was announced");
-                assert_eq!(offsets.end.get(), next + payloads.len() as u64);
-                assert_eq!(log.high_watermark(), offsets.end);
-                self.adopt(log);
-                assert_eq!(&self.acked[next as usize..], payloads, "the batch is at its offsets");
-                self.possible.clear();
+        let asked = Self::ask(log);
+        let outcome = log.commit(batch(payloads)).map(|offsets| vec![offsets]);
+        self.answered(log, &asked, vec![(vec![payloads.to_vec()], outcome)])
+    }
+
+    /// To be asked before a commit.
+    pub fn ask(log: &Log) -> Asked {
+        Asked { next: log.next_offset().get(), was_poisoned: log.is_poisoned() }
+    }
+
+    /// Holds the outcomes of cycles that ran one after the other against the rules. The error of the last of them.
+    pub fn answered(&mut self, log: &Log, asked: &Asked, cycles: Vec<Cycle>) -> Option<Error> {
+        let (mut next, mut high_watermark) = (asked.next, self.high_watermark());
+        let (mut landed, mut last) = (Vec::new(), None);
+        for (batches, outcome) in cycles {
+            let all = batches.concat();
+            if let (Some(_), Ok(offsets)) = (&last, &outcome) {
+                next = self.next_after_discard(high_watermark, offsets[0].start.get());
             }
-            Err(Error::Poisoned { .. }) => assert!(log.is_poisoned()),
-            Err(error) => {
-                assert!(!log.is_poisoned(), "{error}");
-                let high_watermark = self.high_watermark();
-                assert_eq!(
-                    log.next_offset().get(),
-                    high_watermark,
-                    "{error}: nothing above the watermark is left"
-                );
-                self.possible.clear();
-                self.dropped.append(&mut self.appended);
+            self.note(next, &all);
+            match outcome {
+                Ok(offsets) => {
+                    assert!(!asked.was_poisoned, "a poisoned log takes no commit");
+                    for (offsets, batch) in offsets.iter().zip(&batches) {
+                        assert_eq!(
+                            offsets.start.get(),
+                            next,
+                            "offsets go on where the next one was announced"
+                        );
+                        next += batch.len() as u64;
+                        assert_eq!(offsets.end.get(), next);
+                    }
+                    landed.push((next - all.len() as u64, all));
+                    high_watermark = next;
+                    self.appended.retain(|appended| appended.offsets.end.get() > high_watermark);
+                    last = None;
+                }
+                Err(Error::Poisoned { source }) => {
+                    assert!(log.is_poisoned());
+                    assert!(!matches!(*source, Error::Internal { .. }), "{source}");
+                    last = Some(Error::Poisoned { source });
+                }
+                Err(error) => {
+                    assert!(!matches!(last, Some(Error::Poisoned { .. })), "a poisoned log says so: {error}");
+                    next = high_watermark;
+                    self.dropped.append(&mut self.appended);
+                    last = Some(error);
+                }
             }
         }
+        assert_eq!(log.high_watermark().get(), high_watermark, "it moves with what is acknowledged");
+        if !landed.is_empty() {
+            self.adopt(log);
+            for (start, payloads) in landed {
+                let there = self.acked[start as usize..].iter().take(payloads.len()).flatten();
+                assert!(there.eq(&payloads), "the batch is at its offsets");
+            }
+        }
+        if !matches!(last, Some(Error::Poisoned { .. })) {
+            assert!(!log.is_poisoned(), "{last:?}");
+            self.drop_the_rest(log);
+        }
         self.settle(log);
-        outcome.err()
+        last
     }
 
     /// Commits what was appended last, and asks after something that was dropped.
@@ -106,12 +184,11 @@ impl Model {
             Ok(()) => {
                 assert!(log.high_watermark() >= last.offsets.end);
                 self.adopt(log);
-                self.possible.clear();
+                self.drop_the_rest(log);
             }
             Err(Error::Poisoned { .. }) => assert!(log.is_poisoned()),
             Err(_) => {
-                assert_eq!(log.next_offset().get(), self.high_watermark());
-                self.possible.clear();
+                self.drop_the_rest(log);
                 self.dropped.append(&mut self.appended);
             }
         }
@@ -121,77 +198,93 @@ impl Model {
 
     /// Scans a poisoned log again.
     pub fn reopen(&mut self, log: &Log) -> Result<()> {
-        let poisoned = log.is_poisoned();
+        let was_poisoned = log.is_poisoned();
         log.reopen()?;
-        if poisoned {
-            self.possible.clear();
-            assert_eq!(log.next_offset().get(), self.high_watermark(), "what was refused is cut");
+        self.reopened(log, was_poisoned);
+        Ok(())
+    }
+
+    /// Holds a log that was scanned again against the rules.
+    pub fn reopened(&mut self, log: &Log, was_poisoned: bool) {
+        assert!(!log.is_poisoned());
+        if was_poisoned {
+            self.drop_the_rest(log);
         }
         self.settle(log);
-        Ok(())
     }
 
     /// Holds a log that the process still has open against the model: nothing more and nothing less is visible, and
     /// appended records know their fate.
     pub fn settle(&mut self, log: &Log) {
-        assert_eq!(
-            log.high_watermark().get(),
-            self.high_watermark(),
-            "the watermark moves with a commit alone"
-        );
-        let seen: Vec<String> = visible(log).into_iter().map(|(_, payload)| payload).collect();
-        assert_eq!(seen, self.acked);
+        let visible = (log.oldest_offset().get(), log.high_watermark().get());
+        let expected = (self.oldest, self.high_watermark());
+        assert_eq!(visible, expected, "the watermark moves with a commit alone, the start with a sweep");
+        self.adopt(log);
         if log.is_poisoned() {
             self.dropped.append(&mut self.appended);
         }
         self.appended.retain(|appended| appended.offsets.end > log.high_watermark());
     }
 
-    /// Holds a log that was just opened against the model: every acknowledged record is there, and nothing is that
-    /// was never written there. After a clean close (`exact`) nothing more is visible.
-    pub fn recover(&mut self, log: &Log, exact: bool) {
-        (self.appended, self.dropped) = (Vec::new(), Vec::new());
-        let before = self.high_watermark();
-        self.adopt(log);
-        // A boundary of 0 over records says nothing: it may be what a power loss left of a file.
-        if exact && before > 0 {
-            assert_eq!(self.high_watermark(), before, "hidden records stay hidden");
-        }
-        let next = log.next_offset().get();
-        assert!(next >= self.high_watermark());
-        self.possible.retain(|offset, _| (self.acked.len() as u64..next).contains(offset));
+    /// Nothing above the watermark is left.
+    fn drop_the_rest(&mut self, log: &Log) {
+        let next = self.next_after_discard(self.high_watermark(), log.next_offset().get());
+        self.possible.retain(|offset, _| *offset < next);
+    }
+
+    /// Offsets go on at the watermark; but where a lie has sealed a segment with records above it, these stay hidden.
+    fn next_after_discard(&self, high_watermark: u64, next: u64) -> u64 {
+        let stay_hidden = self.has_lied && (high_watermark..=self.torn_below).contains(&next);
+        assert!(next == high_watermark || stay_hidden, "{next} is next, above {high_watermark}");
+        next
     }
 
     fn note(&mut self, start: u64, payloads: &[String]) {
         for (offset, payload) in (start..).zip(payloads) {
             self.possible.entry(offset).or_default().insert(payload.clone());
+            self.ever.entry(offset).or_default().insert(payload.clone());
         }
     }
 
     /// Takes in what is visible.
     fn adopt(&mut self, log: &Log) {
-        let seen = visible(log);
-        assert_eq!(log.oldest_offset(), Offset::ZERO);
-        assert!(seen.len() >= self.acked.len(), "{} of {} records are left", seen.len(), self.acked.len());
-        for (expected, (offset, payload)) in (0..).zip(seen) {
-            assert_eq!(offset, expected, "no gap");
-            match self.acked.get(offset as usize) {
-                Some(acked) => assert_eq!(*acked, payload, "record {offset}"),
-                None => {
-                    let possible = self.possible.get(&offset);
+        let shown = look(log);
+        let end = log.high_watermark().get();
+        assert!(end >= self.high_watermark(), "{end} of {} records are left", self.acked.len());
+        if !self.has_lied {
+            look::assert_times_ascend(log);
+        }
+        for (offset, payload) in shown {
+            match self.acked.get_mut(offset as usize) {
+                Some(Some(acked)) => {
+                    let is_there = payload.as_ref() == Some(acked);
                     assert!(
-                        possible.is_some_and(|possible| possible.contains(&payload)),
-                        "record {offset} is {payload}, which was never written there"
+                        is_there || payload.is_none() && offset < self.swept,
+                        "{offset}: {payload:?}, not {acked}"
                     );
+                }
+                // More of what is damaged can be told when more follows it.
+                Some(acked) => {
+                    let was_written =
+                        |payload| self.ever.get(&offset).is_some_and(|ever| ever.contains(payload));
+                    assert!(payload.as_ref().is_none_or(was_written), "record {offset} is made up");
+                    *acked = payload;
+                }
+                None => {
+                    let may_be = match &payload {
+                        Some(payload) => self.possible.get(&offset).is_some_and(|all| all.contains(payload)),
+                        None => offset < self.torn_below,
+                    };
+                    assert!(may_be, "record {offset} is {payload:?}, which was never written there");
                     self.acked.push(payload);
                 }
             }
         }
-        assert_eq!(log.high_watermark().get(), self.high_watermark());
+        assert_eq!(end, self.high_watermark());
     }
 }
 
-fn batch(payloads: &[String]) -> Batch {
+pub fn batch(payloads: &[String]) -> Batch {
     let mut batch = Batch::new();
     for payload in payloads {
         batch.push(b"", payload.as_bytes());
