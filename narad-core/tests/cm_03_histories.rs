@@ -14,9 +14,8 @@ use narad_core::testkit::seed;
 
 /// Of every kind of drive together.
 const HISTORIES: u64 = 12_000;
-/// The seed of the first one, unless `NARAD_SEED` names another: every run of the suite walks the same histories.
-/// Under a lying drive the rules for what lies behind damage are not settled for all others: see seed
-/// 11888907112396736981.
+/// The seed of the first one, unless `NARAD_SEED` names another: every run of the suite walks the same histories, so that
+/// a change is the only thing that turns it red.
 const FIRST: u64 = 1;
 
 /// Runs a share of the histories, in percent.

@@ -64,7 +64,8 @@ pub struct Metadata {
 /// 2. Files are created with mode 0600, directories with 0700; what exists keeps its mode.
 /// 3. Every error is passed on as the operating system gave it; a full disk is `StorageFull` or `QuotaExceeded`.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Opens a regular file.
+    /// Opens a regular file. Anything else of that name, a symbolic link included, is an error at once: an open never
+    /// waits and never leads elsewhere.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>>;
 
     /// Makes one directory. `AlreadyExists` when something of that name is there.
@@ -90,7 +91,7 @@ pub trait Disk: Debug + Send + Sync + 'static {
 
     /// Takes an exclusive advisory lock on the file at `path`, creating it if need be, for as long as the returned
     /// value lives; `WouldBlock` when another process (or another lock of this one) holds it. The file's content is
-    /// the caller's. Child processes do not inherit the lock.
+    /// the caller's, and as with [`open`](Self::open) the file is a regular one. Child processes do not inherit the lock.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
     /// Bytes an ordinary user can still write to the file system that holds `path`.

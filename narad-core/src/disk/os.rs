@@ -8,6 +8,8 @@ use std::{
     time::UNIX_EPOCH,
 };
 
+use rustix::fs::OFlags;
+
 use super::{DirEntry, Disk, File, FileKind, Metadata, OpenMode};
 
 const FILE_MODE: u32 = 0o600;
@@ -20,13 +22,13 @@ pub struct OsDisk;
 impl Disk for OsDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true).mode(FILE_MODE);
+        options.read(true);
         match mode {
             OpenMode::Read => {}
             OpenMode::ReadWrite => _ = options.write(true),
             OpenMode::CreateNew => _ = options.write(true).create_new(true),
         }
-        Ok(Box::new(options.open(path)?))
+        Ok(Box::new(open_regular(&mut options, path)?))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -69,13 +71,9 @@ impl Disk for OsDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(FILE_MODE)
-            .open(path)?;
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = open_regular(&mut options, path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
@@ -86,6 +84,21 @@ impl Disk for OsDisk {
     fn available_bytes(&self, path: &Path) -> io::Result<u64> {
         let stats = rustix::fs::statvfs(path)?;
         Ok(stats.f_bavail.saturating_mul(stats.f_frsize))
+    }
+}
+
+/// Opens a regular file and nothing else. Without `O_NONBLOCK` the open of a FIFO that has taken the place of a file
+/// waits for ever; without `O_NOFOLLOW` a link in its place leads writes out of the data directory.
+fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.mode(FILE_MODE).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        Ok(file)
+    } else if kind.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
     }
 }
 

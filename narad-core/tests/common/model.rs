@@ -123,6 +123,10 @@ impl Model {
                 next = self.next_after_discard(high_watermark, offsets[0].start.get());
             }
             self.note(next, &all);
+            if last.is_some() && outcome.is_err() && self.has_lied && asked.next <= self.torn_below {
+                // Of two failures in a row nobody says where the second began: above what a lie has hidden, perhaps.
+                self.note(asked.next, &all);
+            }
             match outcome {
                 Ok(offsets) => {
                     assert!(!asked.was_poisoned, "a poisoned log takes no commit");

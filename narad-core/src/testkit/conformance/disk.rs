@@ -78,6 +78,8 @@ fn errors(disk: &dyn Disk, root: &Path) {
         disk.open(root, OpenMode::ReadWrite),
         io::ErrorKind::IsADirectory,
     );
+    refused("open Read of a directory", disk.open(root, OpenMode::Read), io::ErrorKind::IsADirectory);
+    refused("lock of a directory", disk.lock(root), io::ErrorKind::IsADirectory);
 }
 
 fn reads_and_writes(disk: &dyn Disk, root: &Path) {
