@@ -28,9 +28,8 @@ impl Disk for SimDisk {
             OpenMode::ReadWrite => (state.tree.lookup(&path)?, Access::Write),
             OpenMode::CreateNew => (create(&mut state, &path, empty_file())?, Access::Write),
         };
-        // As the system does it: a directory opens for reading, and then cannot be read.
         match &state.tree.inode(node)?.node {
-            Node::Dir(_) if access == Access::Write => return Err(Errno::ISDIR.into()),
+            Node::Dir(_) => return Err(Errno::ISDIR.into()),
             Node::Other => return Err(Errno::NXIO.into()),
             _ => {}
         }
