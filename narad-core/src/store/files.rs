@@ -17,6 +17,14 @@ pub(super) fn kind(disk: &dyn Disk, path: &Path) -> Result<Option<FileKind>> {
     }
 }
 
+/// Refuses what is at `path` unless it is a directory.
+pub(super) fn require_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
+    match kind(disk, path)? {
+        Some(FileKind::Directory) => Ok(()),
+        _ => Err(unusable(path, "this has to be a directory, and links are not followed")),
+    }
+}
+
 /// Makes a directory; `false` when something of that name was there.
 pub(super) fn create_dir(disk: &dyn Disk, path: &Path) -> Result<bool> {
     match disk.create_dir(path) {

@@ -69,8 +69,12 @@ impl Layout {
         self.root.join("meta")
     }
 
+    pub(super) fn ingress(&self) -> PathBuf {
+        self.root.join("ingress")
+    }
+
     pub(super) fn produce_wal(&self) -> PathBuf {
-        self.root.join("ingress").join("produce")
+        self.ingress().join("produce")
     }
 
     pub(super) fn topics(&self) -> PathBuf {

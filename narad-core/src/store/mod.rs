@@ -72,15 +72,18 @@ impl Store {
     /// Opens the data directory, creating it if need be, and removes what interrupted deletes left. No log is opened.
     ///
     /// # Errors
-    /// `Locked` when another process, or another store of this one, has it open.
+    /// `Locked` when another process, or another store of this one, has it open. `Unusable` when something else than a
+    /// directory has the name of one of its own, a symbolic link to one included; `data_dir` itself may be a link.
     pub fn open(runtime: &Runtime, data_dir: &Path, options: StoreOptions) -> Result<Self> {
         let (disk, layout) = (&**runtime.disk(), Layout::new(data_dir));
         let create =
             |dir: &Path| disk.create_dir_all_durable(dir).map_err(|error| Error::io("mkdir", dir, error));
         create(data_dir)?;
         let lock = lock::take(disk, &layout)?;
-        for dir in [layout.topics(), layout.meta(), layout.produce_wal()] {
+        for dir in [layout.topics(), layout.meta(), layout.ingress(), layout.produce_wal()] {
             create(&dir)?;
+            // The lock is on what lies below this directory: what a link leads to could be another store's as well.
+            files::require_directory(disk, &dir)?;
         }
         // An earlier process may have died between making these names and making them durable.
         files::sync_dir(disk, data_dir)?;
