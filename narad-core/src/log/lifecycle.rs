@@ -34,6 +34,9 @@ impl Inner {
         ensure_dir(disk, dir)?;
         let context = ReadContext { disk, codecs: &codecs, log: &options.identity };
         let mut survey = survey(context, dir, OpenMode::ReadWrite)?;
+        for _ in 0..survey.passed_over_files {
+            runtime.metrics().error("storage", "state_file");
+        }
         if let Some(active) = &mut survey.active {
             cut_torn_tail(active)?;
         }

@@ -64,6 +64,8 @@ pub(super) struct Survey {
     pub(super) newest_ms: Option<i64>,
     /// The high watermark that `hwm` states, where it can be believed.
     pub(super) stated: Option<Offset>,
+    /// State files that hold something and say nothing; each was logged.
+    pub(super) passed_over_files: u64,
 }
 
 impl Survey {
@@ -122,7 +124,12 @@ pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Re
             .map_err(|error| Error::io("read", &active.segment.path, error))?,
         None => None,
     };
-    let stated = stated(context.disk, dir, oldest, next);
+    let found = watermark::read(context.disk, dir);
+    let stated = found.boundary(oldest, next);
+    let says_nothing = stated.is_none() && !matches!(found, Stated::Missing | Stated::Empty);
+    if says_nothing {
+        tracing::warn!(dir = %dir.display(), ?found, "the high watermark file says nothing; taking the boundary from the records");
+    }
     if !keep_active {
         tracing::warn!(path = %active.segment.path.display(), %next, "a segment named below the end holds no record of its own and is passed over");
         if mode == OpenMode::ReadWrite {
@@ -133,7 +140,8 @@ pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Re
     let holds_frames = !keep_active && active.place.pos > 0;
     let passed_over = holds_frames.then(|| active.segment.path.clone());
     let active = keep_active.then_some(active);
-    Ok(Survey { sealed: segments, active, oldest, passed_over, next, newest_ms, stated })
+    let passed_over_files = u64::from(says_nothing);
+    Ok(Survey { sealed: segments, active, oldest, passed_over, next, newest_ms, stated, passed_over_files })
 }
 
 /// Makes a passed-over file as empty as it was found to be: once it is no longer the last one, nothing but its length
@@ -205,16 +213,23 @@ fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<W
 /// A directory without a segment: offsets go on from what its state files imply. Nothing else does, so what cannot be
 /// read now fails the open: offsets that start over would be taken for settled ones.
 fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
-    let watermark = small_file(disk, &dir.join(HWM), 9)?.and_then(|bytes| decode_watermark(&bytes));
-    let frontier = small_file(disk, &dir.join(CONSUMER_OFFSET), 9)?
-        .and_then(|bytes| decode_consumer_offset(&bytes))
-        .flatten();
-    let ahead = small_file(disk, &dir.join(CONSUMER_AHEAD), 2 * AHEAD_SLOT_LEN)?
-        .map(|bytes| AheadSlots::decode(&bytes));
-    let ahead = ahead
-        .as_ref()
-        .and_then(AheadSlots::newest)
-        .and_then(|(_, record)| record.acked.last().copied().or(record.frontier));
+    let mut passed_over_files = 0;
+    let mut said = |name: &str, limit: usize, says: fn(&[u8]) -> Option<Option<Offset>>| {
+        let path = dir.join(name);
+        let content = small_file(disk, &path, limit)?;
+        let said = content.as_deref().and_then(says);
+        if said.is_none() && content.is_none_or(|bytes| !bytes.is_empty()) && disk.metadata(&path).is_ok() {
+            passed_over_files += 1;
+            tracing::warn!(path = %path.display(), "this state file says nothing and is passed over");
+        }
+        Ok::<_, Error>(said.flatten())
+    };
+    let watermark = said(HWM, 9, |bytes| decode_watermark(bytes).map(Some))?;
+    let frontier = said(CONSUMER_OFFSET, 9, decode_consumer_offset)?;
+    let ahead = said(CONSUMER_AHEAD, 2 * AHEAD_SLOT_LEN, |bytes| {
+        let slots = AheadSlots::decode(bytes);
+        slots.newest().map(|(_, record)| record.acked.last().copied().or(record.frontier))
+    })?;
     let settled = [frontier, ahead].into_iter().flatten().map(|offset| offset.saturating_add(1));
     let next = settled.chain(watermark).max().unwrap_or_default();
     if next > Offset::ZERO {
@@ -228,6 +243,7 @@ fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
         next,
         newest_ms: None,
         stated: Some(next),
+        passed_over_files,
     })
 }
 
@@ -240,15 +256,6 @@ fn small_file(disk: &dyn Disk, path: &Path, limit: usize) -> Result<Option<Vec<u
         Err(error) => return Err(Error::io("stat", path, error)),
     }
     disk.read_small(path, limit).map(Some).map_err(|error| Error::io("read", path, error))
-}
-
-fn stated(disk: &dyn Disk, dir: &Path, oldest: Offset, next: Offset) -> Option<Offset> {
-    let found = watermark::read(disk, dir);
-    let boundary = found.boundary(oldest, next);
-    if boundary.is_none() && !matches!(found, Stated::Missing | Stated::Empty) {
-        tracing::warn!(dir = %dir.display(), ?found, "the high watermark file says nothing; taking the boundary from the records");
-    }
-    boundary
 }
 
 /// The commit time of the last record of a frame, if it can be read.

@@ -31,7 +31,7 @@ impl Inner {
                     None
                 }
                 // Nobody knows whose it is: out of the way of the next topic of that name, and kept.
-                Owner::Unmarked => {
+                Owner::Unmarked | Owner::Illegible => {
                     incarnation::quarantine(disk, &self.layout, name, id)?;
                     self.count_error("quarantine");
                     None

@@ -23,8 +23,10 @@ const MARKER_LIMIT: usize = 32;
 pub(super) enum Owner {
     /// There is no such directory.
     NoDirectory,
-    /// A directory without a marker, or with one that names nobody: a crash cut its writing short.
+    /// A directory without a marker.
     Unmarked,
+    /// A directory whose marker names nobody: a crash cut its writing short, or it was damaged.
+    Illegible,
     /// The directory of this incarnation.
     Of(Incarnation),
 }
@@ -51,27 +53,29 @@ pub(super) fn owner(disk: &dyn Disk, paths: &TopicPaths) -> Result<Owner> {
         Ok(id) => Ok(Owner::Of(id)),
         Err(_) => {
             tracing::warn!(marker = %marker.display(), "the incarnation marker names nobody");
-            Ok(Owner::Unmarked)
+            Ok(Owner::Illegible)
         }
     }
 }
 
 /// Makes sure that the directory `topics/<name>` is there, durably, and belongs to `id`. What another incarnation
 /// left under the name is quarantined; `retire` is called with its id before it is moved, so that its logs are
-/// closed and its consumer state forgotten before a fresh directory exists.
+/// closed and its consumer state forgotten before a fresh directory exists. Answers whose it was.
 pub(super) fn claim(
     disk: &dyn Disk,
     layout: &Layout,
     name: &str,
     id: Incarnation,
     retire: impl FnOnce(Incarnation),
-) -> Result<()> {
+) -> Result<Owner> {
     let paths = layout.topic(name)?;
-    match owner(disk, &paths)? {
+    let before = owner(disk, &paths)?;
+    match before {
         Owner::Of(found) if found == id => {
             // An earlier process may have died between making these names and making them durable.
             sync_dir(disk, paths.dir())?;
-            return sync_dir(disk, &layout.topics());
+            sync_dir(disk, &layout.topics())?;
+            return Ok(before);
         }
         Owner::Of(found) => {
             tracing::error!(topic = name, expected = %id, %found, "the directory belongs to another incarnation");
@@ -79,13 +83,14 @@ pub(super) fn claim(
             quarantine(disk, layout, name, found)?;
             create_dir(disk, paths.dir())?;
         }
-        Owner::Unmarked => {
+        Owner::Unmarked | Owner::Illegible => {
             tracing::info!(topic = name, incarnation = %id, "adopting a directory without a marker")
         }
         Owner::NoDirectory => _ = create_dir(disk, paths.dir())?,
     }
     sync_dir(disk, &layout.topics())?;
-    stamp(disk, &paths, id)
+    stamp(disk, &paths, id)?;
+    Ok(before)
 }
 
 /// Sets the directory of `name` aside as `old`'s, never to be served.

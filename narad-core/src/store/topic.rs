@@ -157,7 +157,10 @@ impl Topic {
         let disk = &**store.runtime.disk();
         if guarded.claimed != Some(id) {
             guarded.claimed = None;
-            incarnation::claim(disk, &store.layout, &self.name, id, |old| self.retire(old))?;
+            let before = incarnation::claim(disk, &store.layout, &self.name, id, |old| self.retire(old))?;
+            if before == Owner::Illegible {
+                store.count_error("state_file");
+            }
             guarded.claimed = Some(id);
         }
         let topic = store.layout.topic(&self.name)?;
@@ -187,7 +190,7 @@ impl Topic {
             match incarnation::owner(disk, &topic)? {
                 Owner::NoDirectory => return Ok(None),
                 Owner::Of(other) if other != id => return Ok(None),
-                Owner::Of(_) | Owner::Unmarked => {}
+                Owner::Of(_) | Owner::Unmarked | Owner::Illegible => {}
             }
         }
         let paths = topic.partition(partition);

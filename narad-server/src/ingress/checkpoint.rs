@@ -13,6 +13,7 @@ use narad_core::{
     Error,
     disk::{Disk, DiskExt, File, FileExt, OpenMode, parent_of},
     format::Offset,
+    runtime::Metrics,
 };
 
 const FILE_NAME: &str = "checkpoint";
@@ -35,13 +36,16 @@ impl CheckpointFile {
 
     /// What the file states, for a log that keeps the offsets from `oldest` to below `end`: a position outside is
     /// clamped, and a file that states nothing means the start of the log, each with a warning. A file that is not
-    /// there belongs to a log without history and is no reason for one.
-    pub(super) fn load(&self, oldest: Offset, end: Offset) -> Offset {
+    /// there belongs to a log without history and is no reason for one. What is warned of is counted as well.
+    pub(super) fn load(&self, oldest: Offset, end: Offset, metrics: &Metrics) -> Offset {
         let stated = match self.disk.read_small(&self.path, LEN + 1) {
             Ok(bytes) => decode(&bytes).ok_or("it does not hold one offset".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound && oldest == end => return oldest,
             Err(error) => Err(error.to_string()),
         };
+        if !stated.as_ref().is_ok_and(|stated| (oldest..=end).contains(stated)) {
+            metrics.error("ingress", "checkpoint");
+        }
         match stated {
             Ok(stated) if stated > end => {
                 tracing::warn!(path = %self.path.display(), %stated, %end, "checkpoint lies beyond the log's end");

@@ -224,7 +224,7 @@ fn open_wal(
     log_options.segment_bytes = options.segment_bytes;
     let wal = Log::open(runtime, dir, log_options)?;
     let mut file = CheckpointFile::new(Arc::clone(runtime.disk()), dir);
-    let checkpoint = file.load(wal.oldest_offset(), wal.high_watermark());
+    let checkpoint = file.load(wal.oldest_offset(), wal.high_watermark(), runtime.metrics());
     // On a full disk the server starts all the same; the keeper tries again.
     if let Err(error) = file.write(checkpoint) {
         tracing::error!(%error, "the checkpoint of the produce log could not be written");

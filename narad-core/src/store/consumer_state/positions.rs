@@ -25,10 +25,14 @@ impl Inner {
             if let Some(position) = topic.recorded(spec.incarnation, partition) {
                 return Ok(position);
             }
-            match topic.existing(&guarded, self, spec.incarnation, partition)? {
-                Some(paths) => recover(&**self.runtime.disk(), &paths)?,
-                None => return Ok(ConsumerPosition::default()),
+            let Some(paths) = topic.existing(&guarded, self, spec.incarnation, partition)? else {
+                return Ok(ConsumerPosition::default());
+            };
+            let recovered = recover(&**self.runtime.disk(), &paths)?;
+            if recovered.passed_over {
+                self.count_error("state_file");
             }
+            recovered.position
         };
         if let Some(open) = topic.find(spec.incarnation, partition) {
             self.fit(spec, &open, &mut position);

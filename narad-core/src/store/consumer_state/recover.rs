@@ -12,30 +12,58 @@ use crate::{
     store::{files::kind, layout::PartitionPaths},
 };
 
+/// What the files say.
+pub(super) struct Recovered {
+    pub(super) position: ConsumerPosition,
+    /// Whether one of them held something and said nothing; that was logged.
+    pub(super) passed_over: bool,
+}
+
 /// The position as the files have it.
 ///
 /// # Errors
 /// `Io` when a file cannot be read: it is not taken for an empty one, since that would deliver everything again.
-pub(super) fn recover(disk: &dyn Disk, paths: &PartitionPaths) -> Result<ConsumerPosition> {
+pub(super) fn recover(disk: &dyn Disk, paths: &PartitionPaths) -> Result<Recovered> {
+    let mut passed_over = false;
+    let mut pass_over = |path: &Path, why: &str| {
+        tracing::warn!(file = %path.display(), "{why}; passed over");
+        passed_over = true;
+    };
+    let path = paths.consumer_offset();
     // One byte more than fits, so that a longer file is seen to be one.
-    let levelled = read(disk, &paths.consumer_offset(), 9)?.and_then(|bytes| {
-        let decoded = decode_consumer_offset(&bytes);
-        if decoded.is_none() && !bytes.is_empty() {
-            tracing::warn!(file = %paths.consumer_offset().display(), "no frontier in it; passed over");
+    let levelled = match read(disk, &path, 9)? {
+        Content::Bytes(bytes) => {
+            let decoded = decode_consumer_offset(&bytes);
+            if decoded.is_none() && !bytes.is_empty() {
+                pass_over(&path, "no frontier in it");
+            }
+            decoded.flatten()
         }
-        decoded.flatten()
-    });
-    let slots = read(disk, &paths.consumer_ahead(), 2 * AHEAD_SLOT_LEN)?.map(|bytes| {
-        let slots = AheadSlots::decode(&bytes);
-        if slots.newest().is_none() && !bytes.is_empty() {
-            tracing::warn!(file = %paths.consumer_ahead().display(), "no valid record in it; passed over");
+        Content::NoFile => {
+            pass_over(&path, "not a regular file");
+            None
         }
-        slots
-    });
+        Content::Missing => None,
+    };
+    let path = paths.consumer_ahead();
+    let slots = match read(disk, &path, 2 * AHEAD_SLOT_LEN)? {
+        Content::Bytes(bytes) => {
+            let slots = AheadSlots::decode(&bytes);
+            if slots.newest().is_none() && !bytes.is_empty() {
+                pass_over(&path, "no valid record in it");
+            }
+            Some(slots)
+        }
+        Content::NoFile => {
+            pass_over(&path, "not a regular file");
+            None
+        }
+        Content::Missing => None,
+    };
     let newest = slots.as_ref().and_then(AheadSlots::newest).map(|(_, record)| record);
     let frontier = levelled.max(newest.and_then(|record| record.frontier));
     let acked = newest.map_or_else(Vec::new, |record| above(&record.acked, frontier));
-    Ok(ConsumerPosition { frontier, acked })
+    Ok(Recovered { position: ConsumerPosition { frontier, acked }, passed_over })
 }
 
 /// Brings a position into the bounds of its log: nothing settled at or above `end`, everything settled below
@@ -64,19 +92,23 @@ fn above(acked: &[Offset], frontier: Option<Offset>) -> Vec<Offset> {
     acked.iter().copied().filter(|&offset| Some(offset) > frontier).collect()
 }
 
-/// The file's first bytes; `None` when there is none, or something that is no file.
-fn read(disk: &dyn Disk, path: &Path, limit: usize) -> Result<Option<Vec<u8>>> {
+enum Content {
+    Missing,
+    /// A directory, link, FIFO or the like.
+    NoFile,
+    Bytes(Vec<u8>),
+}
+
+/// The file's first bytes.
+fn read(disk: &dyn Disk, path: &Path, limit: usize) -> Result<Content> {
     match kind(disk, path)? {
-        None => return Ok(None),
+        None => return Ok(Content::Missing),
         Some(FileKind::File) => {}
-        Some(_) => {
-            tracing::warn!(file = %path.display(), "not a regular file; passed over");
-            return Ok(None);
-        }
+        Some(_) => return Ok(Content::NoFile),
     }
     match disk.read_small(path, limit) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(bytes) => Ok(Content::Bytes(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Content::Missing),
         Err(error) => Err(Error::io("read", path, error)),
     }
 }
