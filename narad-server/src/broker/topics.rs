@@ -6,14 +6,10 @@ use narad_core::{plugin::Incarnation, store::check_topic_name};
 
 use super::{Broker, BrokerError, to_the_end};
 use crate::{
-    config::{MIN_PARTITIONS, MIN_RETENTION_MS, TopicDefaults},
+    config::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS, TopicDefaults},
     meta::{Topic, TopicChange, TopicName},
 };
 
-/// No duration of a topic is longer: ten years in milliseconds.
-const MAX_MS: u64 = 10 * 365 * 24 * 3_600_000;
-/// No cap of a topic is higher.
-const MAX_CAP: u32 = 1_000_000;
 /// Topics on a page, at most.
 const MAX_PAGE: usize = 1000;
 
@@ -76,8 +72,8 @@ impl Broker {
         topic.retention_ms = check_retention(new.retention_ms.unwrap_or(defaults.default_retention_age_ms))?;
         topic.visibility_timeout_ms =
             new.visibility_timeout_ms.filter(|&ms| ms > 0).unwrap_or(defaults.default_visibility_timeout_ms);
-        if topic.visibility_timeout_ms > MAX_MS {
-            return Err(BrokerError::invalid("visibility_timeout_ms", format!("at most {MAX_MS}")));
+        if topic.visibility_timeout_ms > MAX_TOPIC_MS {
+            return Err(BrokerError::invalid("visibility_timeout_ms", format!("at most {MAX_TOPIC_MS}")));
         }
         topic.max_in_flight_per_partition =
             self.in_flight_cap(new.max_in_flight_per_partition.unwrap_or(0))?;
@@ -187,10 +183,13 @@ fn check_partitions(partitions: u32, defaults: &TopicDefaults) -> Result<(), Bro
 }
 
 fn check_retention(ms: u64) -> Result<u64, BrokerError> {
-    if ms == 0 || (MIN_RETENTION_MS..=MAX_MS).contains(&ms) {
+    if ms == 0 || (MIN_RETENTION_MS..=MAX_TOPIC_MS).contains(&ms) {
         return Ok(ms);
     }
-    Err(BrokerError::invalid("retention_ms", format!("0 (for ever), or {MIN_RETENTION_MS} to {MAX_MS}")))
+    Err(BrokerError::invalid(
+        "retention_ms",
+        format!("0 (for ever), or {MIN_RETENTION_MS} to {MAX_TOPIC_MS}"),
+    ))
 }
 
 /// A cap of 0 means the default.

@@ -18,7 +18,7 @@ pub use address::{Address, AddressError};
 pub use error::ConfigError;
 pub use layers::load;
 pub use tree::{Config, Http, Log, LogFormat, Node, Security, Storage, TopicDefaults};
-pub(crate) use validate::{MIN_PARTITIONS, MIN_RETENTION_MS};
+pub(crate) use validate::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS};
 
 /// What the command line of `serve` says; it wins over every other layer.
 #[derive(Debug, Clone, Default)]

@@ -6,6 +6,10 @@ use super::{Config, ConfigError, Http, Storage, TopicDefaults};
 
 /// The shortest retention that is not "for ever": an hour.
 pub(crate) const MIN_RETENTION_MS: u64 = 3_600_000;
+/// No duration of a topic is longer: ten years in milliseconds.
+pub(crate) const MAX_TOPIC_MS: u64 = 10 * 365 * 24 * 3_600_000;
+/// No cap of a topic is higher.
+pub(crate) const MAX_CAP: u32 = 1_000_000;
 /// The fewest partitions of a topic.
 pub(crate) const MIN_PARTITIONS: u32 = 3;
 /// The most partitions that any configuration can allow.
@@ -59,18 +63,18 @@ fn topic(topic: &TopicDefaults) -> Result<(), ConfigError> {
     within("topic.max_partitions", topic.max_partitions, MIN_PARTITIONS, MAX_PARTITIONS)?;
     within("topic.default_partitions", topic.default_partitions, MIN_PARTITIONS, topic.max_partitions)?;
     let retention = topic.default_retention_age_ms;
-    require(retention == 0 || retention >= MIN_RETENTION_MS, "topic.default_retention_age_ms", || {
-        format!("must be 0 (for ever) or at least {MIN_RETENTION_MS}")
-    })?;
+    // What a topic may not have cannot be what it gets by default: no topic could be created.
     require(
-        topic.default_visibility_timeout_ms > 0,
-        "topic.default_visibility_timeout_ms",
-        || "must not be 0",
+        retention == 0 || (MIN_RETENTION_MS..=MAX_TOPIC_MS).contains(&retention),
+        "topic.default_retention_age_ms",
+        || format!("must be 0 (for ever), or lie between {MIN_RETENTION_MS} and {MAX_TOPIC_MS}"),
     )?;
+    let visibility = topic.default_visibility_timeout_ms;
+    within("topic.default_visibility_timeout_ms", visibility, 1, MAX_TOPIC_MS)?;
     let (in_flight, ahead) =
         (topic.default_max_in_flight_per_partition, topic.default_max_acked_ahead_per_partition);
-    require(in_flight > 0, "topic.default_max_in_flight_per_partition", || "must not be 0")?;
-    require(ahead > 0, "topic.default_max_acked_ahead_per_partition", || "must not be 0")
+    within("topic.default_max_in_flight_per_partition", in_flight, 1, MAX_CAP)?;
+    within("topic.default_max_acked_ahead_per_partition", ahead, 1, MAX_CAP)
 }
 
 fn require<R: ToString>(
