@@ -1,8 +1,14 @@
 //! The embedded metastore: what it promises, on a real file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
 
-use narad_core::plugin::Incarnation;
+use std::{path::Path, sync::Arc};
+
+use narad_core::{disk::OsDisk, plugin::Incarnation};
 use narad_server::meta::{MetaError, MetaStore, RedbMetaStore, Topic, TopicChange, TopicName};
+
+fn open(dir: &Path) -> Result<RedbMetaStore, MetaError> {
+    RedbMetaStore::open(Arc::new(OsDisk), dir)
+}
 
 fn topic(name: &str, id: u64) -> Topic {
     let mut topic = Topic::new(TopicName::new(name).unwrap(), Incarnation::new(id), 3, 1_700_000_000_000);
@@ -16,14 +22,14 @@ async fn what_was_answered_is_there_after_a_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let meta = dir.path().join("meta");
     {
-        let store = RedbMetaStore::open(&meta).unwrap();
+        let store = open(&meta).unwrap();
         store.create_topic(topic("a", 1)).await.unwrap();
         store.create_topic(topic("b", 2)).await.unwrap();
         store.delete_topic("b", Incarnation::new(2)).await.unwrap();
         let change = TopicChange { retention_ms: Some(0), partitions: Some(5), ..TopicChange::default() };
         store.update_topic("a", Incarnation::new(1), change).await.unwrap();
     }
-    let store = RedbMetaStore::open(&meta).unwrap();
+    let store = open(&meta).unwrap();
     let a = store.topic("a").await.unwrap().unwrap();
     assert_eq!((a.retention_ms, a.partitions, a.version), (0, 5, 4));
     assert_eq!(store.topic("b").await.unwrap(), None);
@@ -35,7 +41,7 @@ async fn a_damaged_file_is_named_and_never_read_as_one_with_fewer_topics() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("meta.redb");
     {
-        let store = RedbMetaStore::open(dir.path()).unwrap();
+        let store = open(dir.path()).unwrap();
         for id in 0..20 {
             store.create_topic(topic(&format!("t{id}"), id)).await.unwrap();
         }
@@ -46,7 +52,7 @@ async fn a_damaged_file_is_named_and_never_read_as_one_with_fewer_topics() {
         let mut bad = good.clone();
         bad[page..page + 4096].iter_mut().for_each(|byte| *byte ^= 0xff);
         std::fs::write(&file, &bad).unwrap();
-        match RedbMetaStore::open(dir.path()) {
+        match open(dir.path()) {
             // The page held nothing that counts, or nothing that could not be made anew.
             Ok(store) => {
                 assert_eq!(store.topics(None, 100).await.unwrap().len(), 20, "page at {page}");
@@ -56,7 +62,7 @@ async fn a_damaged_file_is_named_and_never_read_as_one_with_fewer_topics() {
         }
     }
     std::fs::write(&file, "not a database, and longer than a few bytes").unwrap();
-    let error = RedbMetaStore::open(dir.path()).unwrap_err();
+    let error = open(dir.path()).unwrap_err();
     assert!(matches!(&error, MetaError::CannotOpen { path, .. } if *path == file), "{error}");
     assert_eq!(std::fs::read(&file).unwrap().len(), 43, "left as it was");
 }
@@ -64,7 +70,7 @@ async fn a_damaged_file_is_named_and_never_read_as_one_with_fewer_topics() {
 #[tokio::test]
 async fn names_that_differ_in_case_alone_collide_until_the_first_is_gone() {
     let dir = tempfile::tempdir().unwrap();
-    let store = RedbMetaStore::open(dir.path()).unwrap();
+    let store = open(dir.path()).unwrap();
     store.create_topic(topic("Orders", 1)).await.unwrap();
     let version = *store.version().borrow();
     let refused = store.create_topic(topic("oRDERS", 2)).await.unwrap_err();
@@ -78,7 +84,7 @@ async fn names_that_differ_in_case_alone_collide_until_the_first_is_gone() {
 #[tokio::test]
 async fn another_incarnation_is_not_touched() {
     let dir = tempfile::tempdir().unwrap();
-    let store = RedbMetaStore::open(dir.path()).unwrap();
+    let store = open(dir.path()).unwrap();
     store.create_topic(topic("t", 1)).await.unwrap();
     let stranger = Incarnation::new(9);
     let change = TopicChange { retention_ms: Some(0), ..TopicChange::default() };
@@ -90,7 +96,7 @@ async fn another_incarnation_is_not_touched() {
 #[tokio::test]
 async fn pages_follow_in_name_order_over_a_deleted_name() {
     let dir = tempfile::tempdir().unwrap();
-    let store = RedbMetaStore::open(dir.path()).unwrap();
+    let store = open(dir.path()).unwrap();
     for (id, name) in ["c", "a", "d", "b"].into_iter().enumerate() {
         store.create_topic(topic(name, id as u64)).await.unwrap();
     }
@@ -103,7 +109,7 @@ async fn pages_follow_in_name_order_over_a_deleted_name() {
 #[tokio::test]
 async fn a_change_is_readable_before_the_version_moves() {
     let dir = tempfile::tempdir().unwrap();
-    let store = RedbMetaStore::open(dir.path()).unwrap();
+    let store = open(dir.path()).unwrap();
     let mut version = store.version();
     let writer = {
         let store = store.clone();

@@ -16,6 +16,7 @@ mod topics;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use narad_core::{
+    disk::Disk,
     plugin::Registry,
     runtime::Runtime,
     store::{Store, StoreOptions},
@@ -134,16 +135,19 @@ fn open_files(
     options: StoreOptions,
 ) -> Result<(Store, RedbMetaStore), BrokerError> {
     let store = Store::open(runtime, data_dir, options)?;
-    refuse_lost_metadata(&store)?;
+    refuse_lost_metadata(&**runtime.disk(), &store)?;
     store.start()?;
-    let meta = RedbMetaStore::open(&store.meta_dir())?;
+    let meta = RedbMetaStore::open(Arc::clone(runtime.disk()), &store.meta_dir())?;
     Ok((store, meta))
 }
 
 /// Without metadata every message is one of a topic that is no more, and the produce WAL would be emptied as such. The
 /// metadata are made before the first file of the WAL, so a WAL without them has lost them.
-fn refuse_lost_metadata(store: &Store) -> Result<(), BrokerError> {
-    if !RedbMetaStore::is_missing(&store.meta_dir()) || !holds_files(&store.ingress_dir()) {
+fn refuse_lost_metadata(disk: &dyn Disk, store: &Store) -> Result<(), BrokerError> {
+    let meta_dir = store.meta_dir();
+    let missing = RedbMetaStore::is_missing(disk, &meta_dir)
+        .map_err(|error| narad_core::Error::io("stat", meta_dir, error))?;
+    if !missing || !holds_files(disk, &store.ingress_dir()) {
         return Ok(());
     }
     let reason = "the metadata are gone, and messages are there that belong to them: restore the directory from a \
@@ -152,8 +156,8 @@ fn refuse_lost_metadata(store: &Store) -> Result<(), BrokerError> {
 }
 
 /// Whether anything is in `dir`; what cannot be listed is found out by whoever needs it.
-fn holds_files(dir: &Path) -> bool {
-    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+fn holds_files(disk: &dyn Disk, dir: &Path) -> bool {
+    disk.list(dir).is_ok_and(|entries| !entries.is_empty())
 }
 
 /// Runs blocking work without blocking the executor, to its end even when the caller goes.

@@ -9,6 +9,8 @@ use super::{Broker, BrokerError};
 
 /// Topics read at a time while starting.
 const PAGE: usize = 1000;
+/// How long the metastore may take to answer before it counts as not working.
+const METADATA_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How far the broker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +91,18 @@ impl Broker {
         if let Some(error) = self.0.ingress.failure() {
             degraded.push(format!("produce log: {error}"));
         }
+        degraded.extend(self.failing_metadata().await);
         degraded.extend(self.poisoned().await);
         Readiness::Ready { degraded }
+    }
+
+    /// What keeps the metastore from answering. Asking it also makes it open its file again after a failure.
+    async fn failing_metadata(&self) -> Option<String> {
+        match tokio::time::timeout(METADATA_PATIENCE, self.0.catalog.meta().topics(None, 1)).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(format!("metadata: {error}")),
+            Err(_) => Some(format!("metadata: no answer within {METADATA_PATIENCE:?}")),
+        }
     }
 
     /// Those of `failures` that concern a topic that is still there and a partition that has not opened since.

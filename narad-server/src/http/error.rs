@@ -7,7 +7,7 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::broker::BrokerError;
+use crate::{broker::BrokerError, meta::MetaError};
 
 /// A failure, as the client sees it: `{"error": "<what and which>"}`.
 #[derive(Debug)]
@@ -59,6 +59,9 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
             (StatusCode::GONE, None)
         }
         BrokerError::Overloaded | BrokerError::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, Some(1)),
+        BrokerError::Meta(MetaError::Unavailable { .. } | MetaError::CannotOpen { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, Some(1))
+        }
         BrokerError::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
         BrokerError::Ingress(_)
         | BrokerError::Storage(_)

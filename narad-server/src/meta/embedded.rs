@@ -3,6 +3,7 @@
 //! Every transaction runs on tokio's blocking threads; each write is synced before it is answered.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -11,29 +12,25 @@ use std::{
 };
 
 use async_trait::async_trait;
-use narad_core::plugin::Incarnation;
+use narad_core::{disk::Disk, plugin::Incarnation};
 use parking_lot::{Mutex, RwLock};
-use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition, TableError,
-    WriteTransaction,
-};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, WriteTransaction};
 use tokio::sync::watch;
 
-use super::{MetaError, MetaStore, Topic, TopicChange, failure::Failure, record, reserve::Reserve};
-
-const FILE_NAME: &str = "meta.redb";
-/// Topic records by name.
-const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");
-/// Names by their lower-case form, so that no two differ in case alone.
-const FOLDED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_folded");
-/// Numbers of the store itself: `version`.
-const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+use super::{
+    MetaError, MetaStore, Topic, TopicChange,
+    failure::Failure,
+    file, record,
+    reserve::Reserve,
+    tables::{FOLDED, NUMBERS, TOPICS},
+};
 
 /// The embedded metastore. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedbMetaStore(Arc<Inner>);
 
 struct Inner {
+    disk: Arc<dyn Disk>,
     path: PathBuf,
     reserve: Reserve,
     /// `None` once closed, and after a failure: redb refuses everything once a file operation of its own has failed, also after the
@@ -52,34 +49,32 @@ impl std::fmt::Debug for Inner {
 }
 
 impl RedbMetaStore {
-    /// Whether `dir` holds no metadata: no file, or one that nothing was ever written to.
-    pub fn is_missing(dir: &Path) -> bool {
-        match std::fs::metadata(dir.join(FILE_NAME)) {
-            Ok(file) => file.is_file() && file.len() == 0,
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        }
-    }
-
-    /// Opens `meta.redb` in `dir`, creating both. The caller holds the data directory's lock. Blocks.
+    /// Whether `dir` holds no metadata, not even damaged ones.
     ///
     /// # Errors
-    /// The directory or the file cannot be used; nothing was changed.
-    pub fn open(dir: &Path) -> Result<Self, MetaError> {
-        let path = dir.join(FILE_NAME);
-        let open = || -> Result<_, MetaError> {
-            std::fs::create_dir_all(dir).map_err(Failure::from)?;
-            let database = open_database(&path)?;
+    /// When that cannot be found out.
+    pub fn is_missing(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+        file::is_missing(disk, &file::path_in(dir))
+    }
+
+    /// Opens `meta.redb` in `dir`, creating both durably. The caller holds the data directory's lock. Blocks.
+    ///
+    /// # Errors
+    /// The directory or the file cannot be used: it is damaged, cut short, or something else than a registry. It is
+    /// never replaced by an empty one.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, MetaError> {
+        let path = file::path_in(dir);
+        let open = || {
+            let database = file::open_or_create(&*disk, &path)?;
             let version = read(&database, stored_version)?;
             Ok((database, version))
         };
-        let (database, version) = open().map_err(|error| match error {
-            MetaError::Failed { source } => MetaError::CannotOpen { path: path.clone(), source },
-            other => other,
-        })?;
+        let (database, version) = open().map_err(|failure: Failure| failure.of_open(&path))?;
         let (version, _) = watch::channel(version);
-        let reserve = Reserve::new(dir);
+        let reserve = Reserve::new(Arc::clone(&disk), dir);
         reserve.fill();
         Ok(Self(Arc::new(Inner {
+            disk,
             path,
             reserve,
             database: RwLock::new(Some(database)),
@@ -94,7 +89,7 @@ impl RedbMetaStore {
         &self,
         work: impl FnOnce(&ReadTransaction) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, MetaError> {
-        self.on_database(|_, database| read(database, work)).await
+        self.on_database(|_, database| read(database, work).map_err(Failure::of_read)).await
     }
 
     /// Runs `work` in a transaction of its own, syncs it, and moves the version. `work` gets the new version.
@@ -129,7 +124,7 @@ impl RedbMetaStore {
     ) -> Result<T, MetaError> {
         self.on_database(move |inner, database| {
             let _one_at_a_time = inner.writer.lock();
-            let transaction = database.begin_write()?;
+            let transaction = file::begin_write(database)?;
             let version = {
                 let mut numbers = transaction.open_table(NUMBERS)?;
                 let version = numbers.get("version")?.map_or(0, |stored| stored.value()).saturating_add(1);
@@ -153,11 +148,13 @@ impl RedbMetaStore {
             inner.reopen_if_failed()?;
             let outcome = match inner.database.read().as_ref() {
                 Some(database) => work(&inner, database),
-                None => Err(StorageError::PreviousIo.into()),
+                None => Err(Failure::NotBegun(StorageError::PreviousIo.into())),
             };
-            if let Err(Failure::Store(_)) = &outcome {
-                // Whoever still reads finishes first; then the file is closed, and opened again by the next call.
+            if let Err(Failure::Store(_) | Failure::NotBegun(_)) = &outcome {
+                // Whoever still reads finishes first; then the file is closed, and opened again: at once, as the
+                // change may have been made after all. When that fails, by the next call.
                 *inner.database.write() = None;
+                let _ = inner.reopen_if_failed();
             }
             outcome.map_err(MetaError::from)
         });
@@ -169,6 +166,10 @@ impl RedbMetaStore {
 }
 
 impl Inner {
+    /// Opens the file again after a failure; never makes a new one.
+    ///
+    /// After a failed sync this reads what the system has in memory and perhaps not on the disk. No part of that
+    /// counts: a commit does only once a first sync of all its pages has succeeded.
     fn reopen_if_failed(&self) -> Result<(), MetaError> {
         if self.database.read().is_some() {
             return Ok(());
@@ -179,35 +180,23 @@ impl Inner {
             return Err(MetaError::Closed);
         }
         if slot.is_none() {
-            *slot = Some(open_database(&self.path)?);
+            let reopen = || {
+                let database = file::open(&*self.disk, &self.path)?;
+                let version = read(&database, stored_version)?;
+                Ok((database, version))
+            };
+            let (database, version) = reopen().map_err(|failure: Failure| failure.of_open(&self.path))?;
+            *slot = Some(database);
+            // A change that was answered as failed may be there.
+            self.version.send_if_modified(|known| {
+                let is_new = *known < version;
+                *known = version.max(*known);
+                is_new
+            });
             tracing::info!(path = %self.path.display(), "opened the metastore again after a failure");
         }
         Ok(())
     }
-}
-
-/// Opens the file, with all its tables; a new one is in its directory for good when this returns.
-fn open_database(path: &Path) -> Result<Database, MetaError> {
-    let is_new = !path.exists();
-    // The check reads all of the file, which is small: without it redb takes a file that was closed well at its word,
-    // and damage shows as topics that are not there, or as a panic.
-    let database =
-        Database::builder().set_check_integrity_on_open(true).create(path).map_err(Failure::from)?;
-    if is_new {
-        let tables = || -> Result<(), Failure> {
-            let transaction = database.begin_write()?;
-            transaction.open_table(TOPICS)?;
-            transaction.open_table(FOLDED)?;
-            transaction.open_table(NUMBERS)?;
-            transaction.commit()?;
-            Ok(())
-        };
-        tables()?;
-        for dir in path.ancestors().skip(1).take(2).filter(|dir| !dir.as_os_str().is_empty()) {
-            std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Failure::from)?;
-        }
-    }
-    Ok(database)
 }
 
 fn read<T>(
@@ -218,12 +207,8 @@ fn read<T>(
 }
 
 fn stored_version(transaction: &ReadTransaction) -> Result<u64, Failure> {
-    match transaction.open_table(NUMBERS) {
-        Ok(numbers) => Ok(numbers.get("version")?.map_or(0, |stored| stored.value())),
-        // A crash between the file's creation and its first commit leaves it without tables.
-        Err(TableError::TableDoesNotExist(_)) => Ok(0),
-        Err(error) => Err(error.into()),
-    }
+    let stored = transaction.open_table(NUMBERS)?.get("version")?;
+    Ok(stored.map_or(0, |stored| stored.value()))
 }
 
 /// The topic `name` in `topics`, when its incarnation is `id`.
@@ -264,8 +249,7 @@ impl MetaStore for RedbMetaStore {
     async fn topic(&self, name: &str) -> Result<Option<Topic>, MetaError> {
         let name = name.to_owned();
         self.reading(move |transaction| {
-            let Some(topics) = table_if_there(transaction.open_table(TOPICS))? else { return Ok(None) };
-            let stored = topics.get(name.as_str())?;
+            let stored = transaction.open_table(TOPICS)?.get(name.as_str())?;
             Ok(stored.map(|bytes| record::decode(&name, bytes.value())).transpose()?)
         })
         .await
@@ -275,9 +259,9 @@ impl MetaStore for RedbMetaStore {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = after.map(str::to_owned);
         self.reading(move |transaction| {
-            let Some(topics) = table_if_there(transaction.open_table(TOPICS))? else { return Ok(Vec::new()) };
             let start = after.as_deref().map_or(Unbounded, Excluded);
-            topics
+            transaction
+                .open_table(TOPICS)?
                 .range::<&str>((start, Unbounded))?
                 .take(limit)
                 .map(|entry| {
@@ -309,9 +293,17 @@ impl MetaStore for RedbMetaStore {
 
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError> {
         let name = name.to_owned();
+        let was_there = AtomicBool::new(false);
         self.making_room(move |transaction, _| {
             let mut topics = transaction.open_table(TOPICS)?;
-            expect_topic(&topics, &name, id)?;
+            match expect_topic(&topics, &name, id) {
+                Ok(_) => was_there.store(true, Ordering::Release),
+                // An attempt that a full disk has failed at its last sync was made after all.
+                Err(Failure::Refused(MetaError::NotFound { .. })) if was_there.load(Ordering::Acquire) => {
+                    return Ok(());
+                }
+                Err(failure) => return Err(failure),
+            }
             topics.remove(name.as_str())?;
             transaction.open_table(FOLDED)?.remove(name.to_ascii_lowercase().as_str())?;
             Ok(())
@@ -324,13 +316,5 @@ impl MetaStore for RedbMetaStore {
         inner.closed.store(true, Ordering::Release);
         // Waits for whoever is at it.
         let _ = tokio::task::spawn_blocking(move || *inner.database.write() = None).await;
-    }
-}
-
-fn table_if_there<T>(opened: Result<T, TableError>) -> Result<Option<T>, Failure> {
-    match opened {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }

@@ -3,10 +3,13 @@
 //! A replicated store will come behind the same trait, so nobody outside may assume that a write is local, instant,
 //! or seen by a read that began before it was answered. Knows nothing of logs, leases or HTTP.
 
+mod backend;
 mod embedded;
 mod failure;
+mod file;
 mod record;
 mod reserve;
+mod tables;
 mod topic;
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
@@ -34,7 +37,7 @@ pub enum MetaError {
         /// The name that was asked for.
         name: String,
     },
-    /// The disk is full. Free space and retry; nothing was changed.
+    /// The disk is full. Free space and retry; a change that was asked for is whole or absent.
     #[error("no space left for metadata: {source}")]
     DiskFull {
         /// What the store said.
@@ -53,6 +56,13 @@ pub enum MetaError {
     CannotOpen {
         /// The file.
         path: PathBuf,
+        /// What the store said.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The store has failed before this was begun, or while it was only reading. Nothing was changed; the file is
+    /// opened anew by the next call, so retry.
+    #[error("the metastore is not available: {source}")]
+    Unavailable {
         /// What the store said.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },

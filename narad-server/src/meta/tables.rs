@@ -1,0 +1,10 @@
+//! The tables of the embedded metastore. A table's name and types are part of the file's format.
+
+use redb::TableDefinition;
+
+/// Topic records by name.
+pub(super) const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");
+/// Names by their lower-case form, so that no two differ in case alone.
+pub(super) const FOLDED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_folded");
+/// Numbers of the store itself: `version`.
+pub(super) const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
