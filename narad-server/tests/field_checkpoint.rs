@@ -13,10 +13,10 @@ mod ingress_support;
 
 use std::path::Path;
 
-use ingress_support::{BOUND, CHECKPOINT, Fake, ID, WAL, message, open_with, quick, runtime};
+use ingress_support::{BOUND, CHECKPOINT, Fake, ID, WAL, message, open_with, quick, runtime, until};
 use narad_core::{
     disk::Disk,
-    testkit::{CallKind, Failure, Fault, SimDisk, seed},
+    testkit::{CallKind, Failure, Fault, SimDisk, Survival, seed},
 };
 
 const SENT: u64 = 10;
@@ -126,4 +126,32 @@ async fn a_checkpoint_that_cannot_be_read_keeps_nothing_from_working_and_is_coun
         let (again, _) = after_a_start(&disk).await;
         assert!(again.starts_with(&received), "{failure:?}: at worst some come again: {again:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_whose_sync_failed_is_written_again_and_no_segment_goes_before() {
+    let disk = SimDisk::new(seed());
+    let runtime = runtime(&disk);
+    let fake = Fake::new(&runtime);
+    let mut options = quick();
+    options.segment_bytes = 1;
+    let ingress = open_with(&runtime, &fake, options).await;
+    let failing = disk.inject(Fault::fail(CallKind::SyncData, Failure::Io).named("checkpoint").onwards());
+    for n in 0..SENT {
+        ingress.produce(vec![message(0, n.to_string())]).await.unwrap();
+    }
+    until("a failed sync", || disk.fired(failing) > 2).await;
+    let first = format!("{WAL}/{:020}.log", 0);
+    assert!(disk.contents(&first).is_some(), "a segment went behind a checkpoint that is not durable");
+    disk.remove_fault(failing);
+    ingress.close(BOUND).await;
+    drop((ingress, fake, runtime));
+    disk.power_loss_keeping(Survival::Nothing);
+    assert_eq!(
+        disk.contents(CHECKPOINT).unwrap(),
+        SENT.to_be_bytes(),
+        "the later sync had something to write"
+    );
+    let (received, _) = after_a_start(&disk).await;
+    assert_nothing_skipped(&received, "after a power loss");
 }

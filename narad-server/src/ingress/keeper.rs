@@ -48,7 +48,8 @@ impl Keeper {
                     Err(_) => {}
                 }
                 let later = Instant::now() + self.interval;
-                let owed = !due || written != checkpoint;
+                // A position that was written before and could not be synced is owed like one that was not written.
+                let owed = !due || failing || written != checkpoint;
                 sync_at = owed.then(|| sync_at.filter(|_| !due).unwrap_or(later));
             }
             if !open {
