@@ -53,7 +53,7 @@ use self::{
 pub use self::{
     notify::Subscription,
     options::{LogOptions, SEGMENT_BYTES},
-    peek::{ClosedStats, peek},
+    peek::{ClosedStats, peek, peek_segments},
 };
 use crate::{
     error::{Error, Result},

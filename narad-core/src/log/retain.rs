@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Inner, Swept,
+    Inner, Log, Swept,
     view::{Entry, Times},
 };
 use crate::{
@@ -14,6 +14,14 @@ use crate::{
     format::Offset,
     plugin::{RetentionDecision, RetentionView, SegmentInfo},
 };
+
+impl Log {
+    /// The segments as a retention policy sees them: the active one last, and only while everything in it is
+    /// committed. Reads a frame of a recovered segment the first time.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.0.segment_infos()
+    }
+}
 
 impl Inner {
     /// Asks the policy, detaches what may go under the view's lock, unlinks it outside.

@@ -2,8 +2,12 @@
 //!
 //! Needs no open, works on a full disk, never follows a link, and takes nothing that could be somebody else's.
 
+use std::{path::Path, sync::atomic::Ordering};
+
 use super::{
-    Inner, files,
+    Inner,
+    directory::Tenant,
+    files,
     incarnation::{self, Owner},
     layout,
 };
@@ -15,16 +19,15 @@ impl Inner {
         let topic = self.topic(name)?;
         let disk = &**self.runtime.disk();
         let doomed = {
-            let mut guarded = topic.guard.lock();
+            let mut guarded = topic.directory.lock();
             topic.retire(id);
-            if guarded.claimed == Some(id) {
-                guarded.claimed = None;
-            }
+            guarded.look_again();
             match incarnation::owner(disk, &self.layout.topic(name)?)? {
                 Owner::NoDirectory => None,
                 Owner::Of(found) if found == id => {
                     let places = self.layout.deleted(name, id);
-                    Some(incarnation::set_aside(disk, &self.layout, name, places)?)
+                    let home = self.layout.topic(name)?;
+                    Some(incarnation::set_aside(disk, &self.layout, home.dir(), places)?)
                 }
                 Owner::Of(found) => {
                     tracing::info!(topic = name, deleted = %id, %found, "the directory is another incarnation's");
@@ -38,26 +41,39 @@ impl Inner {
                 }
             }
         };
-        // The topic is gone whatever becomes of the files: the next start removes what is left.
-        if let Some(dir) = doomed
-            && let Err(error) = files::remove_tree(disk, &dir)
-        {
-            tracing::warn!(topic = name, %error, "could not remove a deleted topic's files");
-            self.count_error("delete_unlink");
+        // The topic is gone whatever becomes of the files.
+        if let Some(dir) = doomed {
+            self.remove_doomed(&dir);
         }
         Ok(())
     }
 
+    /// Removes a directory that was renamed to be deleted. What is left of it goes with the next sweep, or start.
+    pub(super) fn remove_doomed(&self, dir: &Path) {
+        if let Err(error) = files::remove_tree(&**self.runtime.disk(), dir) {
+            tracing::warn!(dir = %dir.display(), %error, "could not remove a deleted topic's files yet");
+            self.count_error("delete_unlink");
+            self.has_leftovers.store(true, Ordering::Release);
+        }
+    }
+
+    /// Tries again what could not be removed.
+    pub(super) fn remove_leftovers_again(&self) {
+        if self.has_leftovers.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.remove_leftovers()
+        {
+            tracing::warn!(%error, "could not look for what deleted topics left");
+            self.has_leftovers.store(true, Ordering::Release);
+        }
+    }
+
     /// Removes what deletes left behind that were interrupted. A failure is logged: it is no reason not to start.
     pub(super) fn remove_leftovers(&self) -> Result<()> {
-        let (disk, topics) = (&**self.runtime.disk(), self.layout.topics());
-        for entry in disk.list(&topics).map_err(|error| Error::io("list", &topics, error))? {
-            if entry.kind != FileKind::Directory || !layout::is_deleted_leftover(&entry.name) {
-                continue;
-            }
-            if let Err(error) = files::remove_tree(disk, &topics.join(&entry.name)) {
-                tracing::warn!(entry = %entry.name.display(), %error, "could not remove a deleted topic's files");
-                self.count_error("delete_unlink");
+        let topics = self.layout.topics();
+        let entries = self.runtime.disk().list(&topics).map_err(|error| Error::io("list", &topics, error))?;
+        for entry in entries {
+            if entry.kind == FileKind::Directory && layout::is_deleted_leftover(&entry.name) {
+                self.remove_doomed(&topics.join(&entry.name));
             }
         }
         Ok(())

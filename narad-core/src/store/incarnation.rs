@@ -3,7 +3,7 @@
 //! Called under the topic's guard. A directory is renamed on the word of a marker that names somebody else, and
 //! never removed here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{
     Error, Result,
@@ -95,33 +95,32 @@ pub(super) fn claim(
 
 /// Sets the directory of `name` aside as `old`'s, never to be served.
 pub(super) fn quarantine(disk: &dyn Disk, layout: &Layout, name: &str, old: Incarnation) -> Result<PathBuf> {
-    let to = set_aside(disk, layout, name, layout.quarantine(name, old))?;
+    let to = set_aside(disk, layout, layout.topic(name)?.dir(), layout.quarantine(name, old))?;
     tracing::error!(topic = name, incarnation = %old, to = %to.display(), "quarantined a directory");
     Ok(to)
 }
 
-/// Renames the directory of `name` to the first free one of `places`, durably.
+/// Renames a topic's directory to the first free one of `places`, durably.
 pub(super) fn set_aside(
     disk: &dyn Disk,
     layout: &Layout,
-    name: &str,
+    dir: &Path,
     places: impl Iterator<Item = PathBuf>,
 ) -> Result<PathBuf> {
-    let paths = layout.topic(name)?;
     for to in places {
         if kind(disk, &to)?.is_some() {
             continue;
         }
-        disk.rename(paths.dir(), &to).map_err(|error| Error::io("rename", paths.dir(), error))?;
+        disk.rename(dir, &to).map_err(|error| Error::io("rename", dir, error))?;
         sync_dir(disk, &layout.topics())?;
         return Ok(to);
     }
-    Err(unusable(paths.dir(), "no free name to set it aside under"))
+    Err(unusable(dir, "no free name to set it aside under"))
 }
 
 /// In place and not through a temporary file: a marker cut short names nobody, no record can be there yet, and the
 /// next claim writes it again, so neither a crash nor a full disk leaves anything that has to be cleaned up.
-fn stamp(disk: &dyn Disk, paths: &TopicPaths, id: Incarnation) -> Result<()> {
+pub(super) fn stamp(disk: &dyn Disk, paths: &TopicPaths, id: Incarnation) -> Result<()> {
     let marker = paths.marker();
     let io = |op: &'static str| {
         let marker = marker.clone();

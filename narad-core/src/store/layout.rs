@@ -27,6 +27,7 @@ const MAX_NAME_BYTES: usize = 200;
 const STALE: &str = ".stale-";
 const DELETED: &str = ".deleted-";
 const ID_DIGITS: usize = 16;
+const PARTITION_DIGITS: usize = 5;
 
 /// Whether `name` can be a topic's: one path component of 1 to 200 bytes that is neither `.` nor `..`, holds no
 /// `/` and no NUL, and does not look like the name of a quarantined or deleted topic's directory.
@@ -87,6 +88,11 @@ impl Layout {
         Ok(TopicPaths { dir: self.topics().join(name) })
     }
 
+    /// The paths of an entry of `topics/` that was listed, whatever its name.
+    pub(super) fn entry(&self, entry: &str) -> TopicPaths {
+        TopicPaths { dir: self.topics().join(entry) }
+    }
+
     /// Where another incarnation's directory goes, kept and never served.
     pub(super) fn quarantine(&self, name: &str, old: Incarnation) -> impl Iterator<Item = PathBuf> {
         self.set_aside(name, STALE, old)
@@ -111,6 +117,22 @@ impl Layout {
 /// Whether an entry of `topics/` is what a delete left behind when it was interrupted.
 pub(super) fn is_deleted_leftover(entry: &OsStr) -> bool {
     entry.to_str().is_some_and(|name| is_set_aside(name, DELETED))
+}
+
+/// The topic whose quarantined directory has this name.
+pub(super) fn quarantined_topic(entry: &str) -> Option<&str> {
+    entry.rsplit_once(STALE).map(|(topic, _)| topic).filter(|_| is_set_aside(entry, STALE))
+}
+
+/// The partition whose directory has this name.
+pub(super) fn partition_number(entry: &str) -> Option<PartitionId> {
+    let digits = entry.strip_prefix('p').filter(|digits| digits.len() >= PARTITION_DIGITS)?;
+    let number = PartitionId(digits.parse().ok()?);
+    (partition_name(number) == entry).then_some(number)
+}
+
+fn partition_name(partition: PartitionId) -> String {
+    format!("p{:0PARTITION_DIGITS$}", partition.0)
 }
 
 /// `<name><mark><16 hex>` with or without a number behind it.
@@ -140,7 +162,7 @@ impl TopicPaths {
     }
 
     pub(super) fn partition(&self, partition: PartitionId) -> PartitionPaths {
-        PartitionPaths { dir: self.dir.join(format!("p{:05}", partition.0)) }
+        PartitionPaths { dir: self.dir.join(partition_name(partition)) }
     }
 }
 

@@ -13,8 +13,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Inner, OpenFailure, PartitionStats, TopicSpec,
-    topic::{OpenLog, Topic},
+    Inner, OpenFailure, PartitionStats, TopicSpec, incarnation::Owner, open_log::OpenLog, topic::Topic,
 };
 use crate::{
     Error, Result,
@@ -43,17 +42,31 @@ impl Inner {
             return Ok(open.log.clone());
         }
         let topic = self.topic(&spec.name)?;
-        let mut guarded = topic.guard.lock();
+        let mut guarded = topic.directory.lock();
         // Others may have opened it, or closed the store, while this one waited for the guard.
         if let Some(open) = self.open_log(spec, partition)? {
             return Ok(open.log.clone());
         }
-        let paths = topic.prepare(&mut guarded, self, spec.incarnation, partition)?;
+        let paths = guarded.prepare(self, spec.incarnation, partition)?;
         let changes = topic.retention_changes();
         let log = Log::open(&self.runtime, paths.dir(), spec.log_options(partition))?;
         let open = OpenLog::new(log.clone(), spec.incarnation, partition, spec.retention.clone(), self.now());
-        topic.install(open, changes);
+        topic.install(open, spec, changes);
         Ok(log)
+    }
+
+    pub(super) fn check_incarnation(&self, spec: &TopicSpec) -> Result<()> {
+        self.check_open()?;
+        let topic = self.topic(&spec.name)?;
+        let mut guarded = topic.directory.lock();
+        guarded.look_again();
+        match guarded.owner(self)? {
+            Owner::Of(found) if found != spec.incarnation => guarded.claim(self, spec.incarnation),
+            _ => {
+                topic.retire_others(spec.incarnation);
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn stats(&self, spec: &TopicSpec, partition: PartitionId) -> Result<PartitionStats> {
@@ -64,17 +77,22 @@ impl Inner {
             return Ok(open.log.stats().into());
         }
         // A log that is being closed is half written; who closes it holds the guard.
-        let guarded = topic.guard.lock();
+        let guarded = topic.directory.lock();
         if let Some(open) = topic.find(spec.incarnation, partition) {
             return Ok(open.log.stats().into());
         }
-        match topic.existing(&guarded, self, spec.incarnation, partition)? {
+        match guarded.existing(self, spec.incarnation, partition)? {
             Some(paths) => Ok(log::peek(&self.runtime, paths.dir())?.into()),
             None => Ok(PartitionStats::untouched()),
         }
     }
 
     pub(super) fn open_all(&self, specs: &[TopicSpec], parallelism: Option<usize>) -> Vec<OpenFailure> {
+        for spec in specs {
+            if let Ok(topic) = self.topic(&spec.name) {
+                topic.learn(spec);
+            }
+        }
         let failures = Mutex::new(Vec::new());
         side_by_side(specs, parallelism, |spec| {
             for partition in (0..spec.partitions).map(PartitionId) {
@@ -93,12 +111,12 @@ impl Inner {
         let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
         let outcome = Mutex::new(Ok(()));
         side_by_side(&topics, None, |topic| {
-            let _guarded = topic.guard.lock();
+            let _guarded = topic.directory.lock();
             for open in topic.open_logs() {
                 match topic.close_log(&open) {
                     Ok(()) | Err(Error::Closed) => {}
                     Err(error) => {
-                        tracing::error!(topic = %topic.name, partition = %open.partition, %error,
+                        tracing::error!(topic = %topic.name(), partition = %open.partition, %error,
                             "could not close a partition");
                         self.count_error("close");
                         let mut first = outcome.lock();

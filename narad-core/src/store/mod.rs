@@ -9,13 +9,17 @@
 
 mod background;
 mod backoff;
+mod cold_walk;
 mod consumer_state;
 mod delete;
+mod directory;
 mod files;
 mod incarnation;
 mod layout;
 mod lock;
 mod logs;
+mod open_log;
+mod quarantine;
 mod reaper;
 mod spec;
 mod topic;
@@ -26,18 +30,22 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use parking_lot::{Mutex, RwLock};
 
-use self::{background::Background, consumer_state::Committer, layout::Layout, reaper::Reaper, topic::Topic};
+use self::{
+    background::Background, cold_walk::ColdWalk, consumer_state::Committer, layout::Layout, reaper::Reaper,
+    topic::Topic,
+};
 pub use self::{
     consumer_state::ConsumerPosition,
     layout::check_topic_name,
-    spec::{OpenFailure, PartitionStats, StoreOptions, TopicSpec},
+    quarantine::TopicDirectory,
+    spec::{OpenFailure, PartitionStats, StoreCounts, StoreOptions, TopicSpec},
 };
 use crate::{
     Error, Result,
@@ -62,10 +70,23 @@ struct Inner {
     topics: RwLock<HashMap<Arc<str>, Arc<Topic>>>,
     committer: Committer,
     reaper: Reaper,
+    cold_walk: ColdWalk,
     background: Background,
+    counters: Counters,
+    /// Files of deleted topics are left that could not be removed.
+    has_leftovers: AtomicBool,
     closed: AtomicBool,
     /// Held as long as the store is open. The last field, so that it is the last to go.
     lock: Mutex<Option<Box<dyn File>>>,
+}
+
+/// See [`StoreCounts`].
+#[derive(Debug, Default)]
+struct Counters {
+    evicted: AtomicU64,
+    cold_swept: AtomicU64,
+    cold_panics: AtomicU64,
+    reaper_restarts: AtomicU64,
 }
 
 impl Store {
@@ -87,15 +108,18 @@ impl Store {
         }
         // An earlier process may have died between making these names and making them durable.
         files::sync_dir(disk, data_dir)?;
-        let first_sweep = runtime.clock().monotonic().saturating_add(options.sweep_interval);
+        let after = |interval: Duration| runtime.clock().monotonic().saturating_add(interval);
         let inner = Inner {
             runtime: runtime.clone(),
             layout,
+            reaper: Reaper::new(after(options.sweep_interval)),
+            cold_walk: ColdWalk::new(after(options.cold_walk.unwrap_or_default())),
             options,
             topics: RwLock::default(),
             committer: Committer::default(),
-            reaper: Reaper::new(first_sweep),
             background: Background::default(),
+            counters: Counters::default(),
+            has_leftovers: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
         };
@@ -172,6 +196,54 @@ impl Store {
         self.inner.delete_topic(name, incarnation)
     }
 
+    /// Looks again whose a topic's directory is, to be called when its metadata have moved: logs of another incarnation
+    /// than `spec`'s that are still open are closed, their consumers' positions forgotten, and a directory that is no
+    /// longer the incarnation's is set aside. Idempotent; waits for a log of the topic that is being opened or closed.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log) for a directory that cannot be looked at, or made.
+    pub fn check_incarnation(&self, spec: &TopicSpec) -> Result<()> {
+        self.inner.check_incarnation(spec)
+    }
+
+    /// The directories below `topics/`, by name: those of topics, and those that were set aside.
+    ///
+    /// # Errors
+    /// When one cannot be listed, or its marker not be read.
+    pub fn directories(&self) -> Result<Vec<TopicDirectory>> {
+        self.inner.directories()
+    }
+
+    /// Removes a directory that was set aside, once whoever keeps the metadata has confirmed that its incarnation was
+    /// deleted. A crash leaves it whole or gone. Idempotent.
+    ///
+    /// # Errors
+    /// `Unusable` for one that is not quarantined, or whose marker no longer says whose it was: it stays.
+    pub fn reclaim(&self, directory: &TopicDirectory) -> Result<()> {
+        self.inner.reclaim(directory)
+    }
+
+    /// Gives a directory to the topic of its name: one without a marker is marked, one that was set aside gets its
+    /// place back. To be called before the topic's metadata exist; a crash in between is mended by calling it again.
+    ///
+    /// # Errors
+    /// `Unusable` when it belongs to another incarnation than `incarnation`, or its place is taken.
+    pub fn adopt(&self, directory: &TopicDirectory, incarnation: Incarnation) -> Result<()> {
+        self.inner.adopt(directory, incarnation)
+    }
+
+    /// What was done since the store was opened.
+    pub fn counts(&self) -> StoreCounts {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.inner.counters;
+        StoreCounts {
+            evicted: count(&counters.evicted),
+            cold_swept: count(&counters.cold_swept),
+            cold_panics: count(&counters.cold_panics),
+            reaper_restarts: count(&counters.reaper_restarts),
+        }
+    }
+
     /// How far the partition's consumers are: what was last recorded, or what the files say. When the log is open,
     /// a position beyond its bounds is brought into them. Blocking; creates nothing.
     ///
@@ -198,12 +270,15 @@ impl Store {
         self.inner.layout.meta()
     }
 
-    /// One step of the background work, by the runtime's clock: positions, then reopening, retention, eviction.
+    /// One step of the background work, by the runtime's clock: positions, then reopening, retention, eviction, and
+    /// the retention of closed logs. With threads at work, it also replaces one that hangs.
     pub fn tick(&self) {
         let (store, now) = (&self.inner, self.inner.now());
         if self.inner.check_open().is_ok() {
             let _ = store.committer.pass(store, now, false);
             store.reaper.step(store, now);
+            store.cold_walk.step(store, now);
+            store.background.replace_those_that_hang(store, now);
         }
     }
 
@@ -253,6 +328,6 @@ impl Inner {
         }
         check_topic_name(name)?;
         let name: Arc<str> = name.into();
-        Ok(self.topics.write().entry(name.clone()).or_insert_with(|| Arc::new(Topic::new(name))).clone())
+        Ok(self.topics.write().entry(name.clone()).or_insert_with(|| Topic::new(name)).clone())
     }
 }

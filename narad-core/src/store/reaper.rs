@@ -1,20 +1,21 @@
-//! What open logs need from time to time: retention, closing when idle, reopening when poisoned.
+//! What open logs need from time to time: retention, closing when idle, reopening when poisoned, descriptors given
+//! back.
 //!
 //! One reaper serves all logs of the store. It waits for no topic's guard: who holds it is opening or closing a log,
-//! and is passed over until the next step.
+//! and is passed over until the next step. A log on which a reaper hangs is passed over by the one that replaces it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use parking_lot::Mutex;
 
-use super::{
-    Inner,
-    topic::{OpenLog, Topic},
-};
+use super::{Inner, background::Beat, cold_walk::ColdPartition, open_log::OpenLog, topic::Topic};
 use crate::Error;
 
 /// How soon a poisoned log is noticed.
@@ -22,7 +23,10 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the reaper remembers between its steps.
 #[derive(Debug)]
-pub(super) struct Reaper(Mutex<Plan>);
+pub(super) struct Reaper {
+    plan: Mutex<Plan>,
+    beat: Beat,
+}
 
 #[derive(Debug)]
 struct Plan {
@@ -35,26 +39,39 @@ struct Plan {
 
 impl Reaper {
     pub(super) fn new(first_sweep: Duration) -> Self {
-        Self(Mutex::new(Plan { next_sweep: first_sweep, poisonings: 0, all_well: true }))
+        let plan = Plan { next_sweep: first_sweep, poisonings: 0, all_well: true };
+        Self { plan: Mutex::new(plan), beat: Beat::default() }
     }
 
-    /// One step by the clock. Returns when the next is due.
+    pub(super) fn beat(&self) -> &Beat {
+        &self.beat
+    }
+
+    /// One step by the clock. Returns when the next is due. Nothing is locked while it is at work: it may hang.
     pub(super) fn step(&self, store: &Inner, now: Duration) -> Duration {
-        let mut plan = self.0.lock();
+        self.beat.at_work(now);
         // A log says nothing when it is poisoned; the process counts it, and a count is cheap to watch.
         let poisonings = store.runtime.metrics().error_count("storage", "fsync_poisoned");
-        let counted = plan.poisonings != poisonings;
-        if counted || !plan.all_well {
+        let (counted, heals, sweeps) = {
+            let mut plan = self.plan.lock();
+            let counted = std::mem::replace(&mut plan.poisonings, poisonings) != poisonings;
+            let sweeps = plan.next_sweep <= now;
+            if sweeps {
+                plan.next_sweep = now.saturating_add(store.options.sweep_interval);
+            }
+            (counted, counted || !plan.all_well, sweeps)
+        };
+        if heals {
             let healed = each_log(store, |topic, open| heal(store, topic, open, now));
             // What was counted just now may show in the log only at the next step.
-            plan.all_well = healed && !counted;
-            plan.poisonings = poisonings;
+            self.plan.lock().all_well = healed && !counted;
         }
-        if plan.next_sweep <= now {
+        if sweeps {
             each_log(store, |topic, open| sweep(store, topic, open) && evict(store, topic, open, now));
-            plan.next_sweep = now.saturating_add(store.options.sweep_interval);
+            store.remove_leftovers_again();
         }
-        plan.next_sweep.min(now.saturating_add(WATCH_INTERVAL))
+        self.beat.rests();
+        self.plan.lock().next_sweep.min(now.saturating_add(WATCH_INTERVAL))
     }
 }
 
@@ -64,10 +81,27 @@ fn each_log(store: &Inner, mut work: impl FnMut(&Topic, &Arc<OpenLog>) -> bool) 
     let mut all = true;
     for topic in topics {
         for open in topic.open_logs() {
+            store.reaper.beat.at_work(store.now());
+            let Some(_turn) = Turn::take(&open.reaping) else { continue };
             all &= work(&topic, &open);
         }
     }
     all
+}
+
+/// That a reaper is at work on a log.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    fn take(reaping: &'a AtomicBool) -> Option<Self> {
+        (!reaping.swap(true, Ordering::AcqRel)).then_some(Self(reaping))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// Reopens the log if it is poisoned and a try is due. Returns whether it is well.
@@ -79,18 +113,18 @@ fn heal(store: &Inner, topic: &Topic, open: &OpenLog, now: Duration) -> bool {
     if backoff.waits_until(now).is_some() {
         return false;
     }
-    let Some(_guarded) = topic.guard.try_lock() else { return false };
+    let Some(_guarded) = topic.directory.try_lock() else { return false };
     store.count_error("reopen_try");
     match open.log.reopen() {
         Ok(()) => {
             backoff.reset();
-            tracing::warn!(topic = %topic.name, partition = %open.partition, "reopened a poisoned log");
+            tracing::warn!(topic = %topic.name(), partition = %open.partition, "reopened a poisoned log");
             true
         }
         Err(Error::Closed) => true,
         Err(error) => {
             let wait = backoff.failed(now).saturating_sub(now);
-            tracing::error!(topic = %topic.name, partition = %open.partition, %error, ?wait,
+            tracing::error!(topic = %topic.name(), partition = %open.partition, %error, ?wait,
                 "could not reopen a poisoned log");
             false
         }
@@ -104,12 +138,12 @@ fn sweep(store: &Inner, topic: &Topic, open: &OpenLog) -> bool {
         Ok(Ok(_)) => true,
         Ok(Err(Error::Closed)) => false,
         Ok(Err(error)) => {
-            tracing::error!(topic = %topic.name, partition = %open.partition, %error, "a retention sweep failed");
+            tracing::error!(topic = %topic.name(), partition = %open.partition, %error, "a retention sweep failed");
             store.count_error("retention_sweep");
             false
         }
         Err(_) => {
-            tracing::error!(topic = %topic.name, partition = %open.partition, "a retention sweep panicked");
+            tracing::error!(topic = %topic.name(), partition = %open.partition, "a retention sweep panicked");
             store.count_error("retention_panic");
             false
         }
@@ -119,23 +153,25 @@ fn sweep(store: &Inner, topic: &Topic, open: &OpenLog) -> bool {
 /// Closes the log if it was idle for long enough.
 fn evict(store: &Inner, topic: &Topic, open: &Arc<OpenLog>, now: Duration) -> bool {
     let idle = open.idle_for(now);
-    if store.options.idle_eviction.is_none_or(|limit| idle < limit) {
+    if store.options.idle_eviction.is_none_or(|limit| idle < limit) || open.log.is_poisoned() {
         return true;
     }
-    let stats = open.log.stats();
-    // Nobody sweeps a closed log: one whose records age stays open until they are gone.
+    // Without a walk nobody sweeps a closed log: one whose records age stays open until they are gone.
     let ages = open.retention.lock().roll_age().is_some();
-    if open.log.is_poisoned() || (ages && stats.bytes > 0) {
+    if store.options.cold_walk.is_none() && ages && open.log.stats().bytes > 0 {
         return true;
     }
-    let Some(_guarded) = topic.guard.try_lock() else { return true };
+    let Some(_guarded) = topic.directory.try_lock() else { return true };
+    let cold = ColdPartition::closed(open.log.segments(), *open.frontier.lock());
     match topic.close_log(open) {
         Ok(()) | Err(Error::Closed) => {
-            tracing::debug!(topic = %topic.name, partition = %open.partition, "closed an idle log");
+            tracing::debug!(topic = %topic.name(), partition = %open.partition, "closed an idle log");
+            store.counters.evicted.fetch_add(1, Ordering::Relaxed);
+            topic.cold.lock().insert(open.partition, cold);
             true
         }
         Err(error) => {
-            tracing::error!(topic = %topic.name, partition = %open.partition, %error, "could not close an idle log");
+            tracing::error!(topic = %topic.name(), partition = %open.partition, %error, "could not close an idle log");
             store.count_error("close");
             false
         }

@@ -19,10 +19,18 @@ pub struct StoreOptions {
     /// A crash of the process alone takes at most 100 ms. What is taken is delivered again.
     pub consumer_commit_interval: Duration,
     /// A log that nobody asked for and nobody wrote to for so long is closed, and opened again when it is asked
-    /// for; one that retention will still delete something from stays open. `None`: logs stay open.
+    /// for. `None`: logs stay open.
     pub idle_eviction: Option<Duration>,
     /// How often retention looks at the open logs.
     pub sweep_interval: Duration,
+    /// How often retention looks at the closed ones, and opens one in which something has expired. `None`: never, and
+    /// a log in which retention will still delete something is not closed for being idle.
+    pub cold_walk: Option<Duration>,
+    /// A log that nobody asked for and nobody wrote to for so long gives its descriptors back, and stays open.
+    pub descriptor_release: Duration,
+    /// How many descriptors are held at most to write consumer positions through; at least 1. Beyond that a position
+    /// costs an open and a sync each time. A quarter of what the process may open is a good bound.
+    pub held_position_files: usize,
 }
 
 impl Default for StoreOptions {
@@ -31,6 +39,9 @@ impl Default for StoreOptions {
             consumer_commit_interval: Duration::from_secs(1),
             idle_eviction: Some(Duration::from_secs(30 * 60)),
             sweep_interval: Duration::from_secs(60),
+            cold_walk: Some(Duration::from_secs(5 * 60)),
+            descriptor_release: Duration::from_secs(60),
+            held_position_files: 256,
         }
     }
 }
@@ -138,6 +149,20 @@ impl From<ClosedStats> for PartitionStats {
             poisoned: None,
         }
     }
+}
+
+/// What a store has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreCounts {
+    /// Logs closed for being idle: `narad_idle_logs_evicted_total`.
+    pub evicted: u64,
+    /// Closed partitions of which retention deleted something: `narad_cold_retention_swept_total`.
+    pub cold_swept: u64,
+    /// Visits to closed partitions that panicked: `narad_cold_retention_panics_total`.
+    pub cold_panics: u64,
+    /// Reapers that hung and were replaced: `narad_reaper_restarts_total`.
+    pub reaper_restarts: u64,
 }
 
 /// A partition that could not be opened.

@@ -10,17 +10,17 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Consumer, ConsumerPosition, Step, TICK};
+use super::{Consumer, ConsumerPosition, Step, TICK, TopicConsumers, topic::Recorded};
 use crate::{
     Result,
     plugin::{Incarnation, PartitionId},
-    store::{Inner, topic::Topic},
+    store::Inner,
 };
 
 /// The list of partitions whose files trail.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Committer {
-    trailing: Mutex<Vec<(Arc<Topic>, Arc<Consumer>)>>,
+    trailing: Mutex<Vec<(Arc<TopicConsumers>, Arc<Consumer>)>>,
     /// Held for a whole pass, so that a close never misses what another pass has taken off the list.
     turn: Mutex<()>,
     phases: AtomicU32,
@@ -30,32 +30,20 @@ impl Committer {
     /// Takes over a position. Returns whether the committer has to hear of it.
     pub(in crate::store) fn record(
         &self,
-        topic: &Arc<Topic>,
+        topic: &Arc<TopicConsumers>,
         incarnation: Incarnation,
         partition: PartitionId,
         position: ConsumerPosition,
     ) -> bool {
-        let mut consumers = topic.consumers.lock();
-        // Under the lock of the map: a retirement empties the map after it has put the incarnation on its list.
-        if topic.is_retired(incarnation) {
-            return false;
+        let phase = || self.phases.fetch_add(1, Ordering::Relaxed);
+        match topic.record(incarnation, partition, position, phase) {
+            Recorded::Nothing => false,
+            Recorded::Newer => true,
+            Recorded::Unlisted(consumer) => {
+                self.trailing.lock().push((topic.clone(), consumer));
+                true
+            }
         }
-        let fresh =
-            || Arc::new(Consumer::new(incarnation, partition, self.phases.fetch_add(1, Ordering::Relaxed)));
-        let consumer = consumers.entry(partition).or_insert_with(fresh);
-        if consumer.incarnation != incarnation {
-            consumer.retire();
-            *consumer = fresh();
-        }
-        let mut memory = consumer.memory.lock();
-        if memory.position == position && (memory.dirty || memory.queued) {
-            return false;
-        }
-        memory.position = position;
-        if !std::mem::replace(&mut memory.queued, true) {
-            self.trailing.lock().push((topic.clone(), consumer.clone()));
-        }
-        !std::mem::replace(&mut memory.dirty, true)
     }
 
     /// One pass over what trails. Returns when the next one is due, and with `exact` the first failure.
@@ -67,16 +55,25 @@ impl Committer {
     ) -> (Option<Duration>, Result<()>) {
         let _turn = self.turn.lock();
         let work = std::mem::take(&mut *self.trailing.lock());
+        let most_held = store.options.held_position_files.max(1);
         let (mut still, mut due, mut outcome) = (Vec::new(), None::<Duration>, Ok(()));
+        let mut held = work.iter().filter(|(_, consumer)| consumer.holds_file()).count();
         for (topic, consumer) in work {
-            let (next, result) = consumer.step(Step { store, topic: &topic, now, exact });
+            let held_before = consumer.holds_file();
+            let (next, mut result) = consumer.step(Step { store, directory: &topic.directory, now, exact });
+            held = held + usize::from(consumer.holds_file()) - usize::from(held_before);
+            if held > most_held && result.is_ok() {
+                // The next write opens it again.
+                result = consumer.release_file();
+                held -= usize::from(!consumer.holds_file());
+            }
             if let Err(error) = result {
                 store.count_error("consumer_state");
-                tracing::error!(topic = %topic.name, partition = %consumer.partition, %error,
+                tracing::error!(topic = %topic.directory.name, partition = %consumer.partition, %error,
                     "could not write a consumer's position; it will be tried again");
                 outcome = outcome.and(Err(error));
             }
-            if next.is_none() && forget_if_levelled(&topic, &consumer) {
+            if next.is_none() && topic.forget_if_levelled(&consumer) {
                 continue;
             }
             let next = next.unwrap_or(now.saturating_add(TICK));
@@ -86,18 +83,4 @@ impl Committer {
         self.trailing.lock().extend(still);
         (due, outcome)
     }
-}
-
-/// From here on the files are the truth, and memory is given back.
-fn forget_if_levelled(topic: &Topic, consumer: &Arc<Consumer>) -> bool {
-    let mut consumers = topic.consumers.lock();
-    let mut memory = consumer.memory.lock();
-    if memory.dirty && !memory.retired {
-        return false;
-    }
-    memory.queued = false;
-    if consumers.get(&consumer.partition).is_some_and(|held| Arc::ptr_eq(held, consumer)) {
-        consumers.remove(&consumer.partition);
-    }
-    true
 }

@@ -8,22 +8,23 @@ mod ahead;
 mod committer;
 mod positions;
 mod recover;
+mod topic;
 
 use std::{path::Path, time::Duration};
 
 use parking_lot::Mutex;
 
-pub(super) use self::committer::Committer;
 use self::{
     ahead::AheadFile,
     recover::{clamp, recover},
 };
+pub(super) use self::{committer::Committer, topic::TopicConsumers};
 use crate::{
     Error, Result,
     disk::{File, FileExt},
     format::{Offset, encode_consumer_offset},
     plugin::{Incarnation, PartitionId},
-    store::{Inner, backoff::Backoff, files, layout::PartitionPaths, topic::Topic},
+    store::{Inner, backoff::Backoff, directory::Directory, files, layout::PartitionPaths},
 };
 
 /// How often a position that moved is written into the page cache.
@@ -75,7 +76,7 @@ struct Files {
 #[derive(Clone, Copy)]
 struct Step<'a> {
     store: &'a Inner,
-    topic: &'a Topic,
+    directory: &'a Directory,
     now: Duration,
     /// Everything is written and synced, whatever the clock says, and the topic's guard is waited for.
     exact: bool,
@@ -191,12 +192,29 @@ impl Consumer {
         step: Step<'_>,
         open: impl FnOnce(&PartitionPaths) -> Result<T>,
     ) -> Result<Option<T>> {
-        let guard = &step.topic.guard;
-        let Some(mut guarded) = (if step.exact { Some(guard.lock()) } else { guard.try_lock() }) else {
-            return Ok(None);
-        };
-        let paths = step.topic.prepare(&mut guarded, step.store, self.incarnation, self.partition)?;
+        let guarded = if step.exact { Some(step.directory.lock()) } else { step.directory.try_lock() };
+        let Some(mut guarded) = guarded else { return Ok(None) };
+        let paths = guarded.prepare(step.store, self.incarnation, self.partition)?;
         open(&paths).map(Some)
+    }
+
+    /// Whether it holds `consumer.ahead` open.
+    fn holds_file(&self) -> bool {
+        self.files.lock().ahead.is_some()
+    }
+
+    /// Gives the descriptor of `consumer.ahead` back, once what was written through it is durable: a sync through
+    /// another one might not hear of a failure.
+    fn release_file(&self) -> Result<()> {
+        let mut files = self.files.lock();
+        if let Some(ahead) = files.ahead.as_mut().filter(|ahead| ahead.is_unsynced())
+            && let Err(error) = ahead.sync()
+        {
+            self.memory.lock().dirty = true;
+            return Err(error);
+        }
+        files.ahead = None;
+        Ok(())
     }
 
     /// The next moment of this partition's own, at most an interval away.

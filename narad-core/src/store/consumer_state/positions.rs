@@ -4,7 +4,7 @@ use super::{ConsumerPosition, clamp, recover};
 use crate::{
     Result,
     plugin::PartitionId,
-    store::{Inner, TopicSpec, topic::OpenLog},
+    store::{Inner, TopicSpec, layout::PartitionPaths, open_log::OpenLog},
 };
 
 impl Inner {
@@ -16,29 +16,34 @@ impl Inner {
         self.check_open()?;
         spec.check(partition)?;
         let topic = self.topic(&spec.name)?;
-        if let Some(position) = topic.recorded(spec.incarnation, partition) {
+        if let Some(position) = topic.consumers.recorded(spec.incarnation, partition) {
             return Ok(position);
         }
         let mut position = {
-            let guarded = topic.guard.lock();
+            let guarded = topic.directory.lock();
             // It may have been recorded while this one waited for the guard.
-            if let Some(position) = topic.recorded(spec.incarnation, partition) {
+            if let Some(position) = topic.consumers.recorded(spec.incarnation, partition) {
                 return Ok(position);
             }
-            let Some(paths) = topic.existing(&guarded, self, spec.incarnation, partition)? else {
-                return Ok(ConsumerPosition::default());
-            };
-            let recovered = recover(&**self.runtime.disk(), &paths)?;
-            if recovered.passed_over {
-                self.count_error("state_file");
+            match guarded.existing(self, spec.incarnation, partition)? {
+                Some(paths) => self.recovered_position(&paths)?,
+                None => return Ok(ConsumerPosition::default()),
             }
-            recovered.position
         };
         if let Some(open) = topic.find(spec.incarnation, partition) {
             self.fit(spec, &open, &mut position);
             *open.frontier.lock() = position.frontier;
         }
         Ok(position)
+    }
+
+    /// What the partition's files say of its consumers. Called with the guard held.
+    pub(in crate::store) fn recovered_position(&self, paths: &PartitionPaths) -> Result<ConsumerPosition> {
+        let recovered = recover(&**self.runtime.disk(), paths)?;
+        if recovered.passed_over {
+            self.count_error("state_file");
+        }
+        Ok(recovered.position)
     }
 
     /// Brings the position into the log's bounds. What had to be changed is recorded, so that it is told of once.
@@ -71,7 +76,7 @@ impl Inner {
         if let Some(open) = topic.find(spec.incarnation, partition) {
             *open.frontier.lock() = position.frontier;
         }
-        if self.committer.record(&topic, spec.incarnation, partition, position) {
+        if self.committer.record(&topic.consumers, spec.incarnation, partition, position) {
             self.background.position_moved();
         }
     }

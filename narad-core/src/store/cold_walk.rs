@@ -1,0 +1,169 @@
+//! Retention of partitions that are closed: nobody writes to them, so what was known of their segments stays true, and
+//! only one in which something has expired is opened, swept once and closed.
+//!
+//! The topic's guard is held meanwhile and never waited for; whoever has it is opening or closing a log, and the next
+//! walk comes soon. A directory that is not there any more is not made again.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{Inner, TopicSpec, background::Beat, directory::Guarded, topic::Topic};
+use crate::{
+    Result,
+    format::Offset,
+    log::{Log, peek_segments},
+    plugin::{PartitionId, RetentionView, SegmentInfo},
+};
+
+/// For how long a partition is left alone whose visit panicked.
+const LEFT_ALONE: Duration = Duration::from_secs(30 * 60);
+
+/// When the next walk is due.
+#[derive(Debug)]
+pub(super) struct ColdWalk {
+    next: Mutex<Duration>,
+    beat: Beat,
+}
+
+/// What is known of a closed partition. Forgotten when it is opened.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ColdPartition {
+    /// Its segments, as the log saw them when it was closed, or as the files look.
+    pub(super) segments: Option<Vec<SegmentInfo>>,
+    pub(super) frontier: Option<Offset>,
+    left_alone_until: Option<Duration>,
+}
+
+impl ColdPartition {
+    pub(super) fn closed(segments: Vec<SegmentInfo>, frontier: Option<Offset>) -> Self {
+        Self { segments: Some(segments), frontier, left_alone_until: None }
+    }
+}
+
+impl ColdWalk {
+    pub(super) fn new(first: Duration) -> Self {
+        Self { next: Mutex::new(first), beat: Beat::default() }
+    }
+
+    pub(super) fn beat(&self) -> &Beat {
+        &self.beat
+    }
+
+    /// Walks if it is time. Returns when the next walk is due; `None` when there are none.
+    pub(super) fn step(&self, store: &Inner, now: Duration) -> Option<Duration> {
+        let interval = store.options.cold_walk?;
+        {
+            let mut next = self.next.lock();
+            if *next > now {
+                return Some(*next);
+            }
+            *next = now.saturating_add(interval);
+        }
+        let topics: Vec<_> = store.topics.read().values().cloned().collect();
+        for topic in topics {
+            let Some(spec) = topic.spec() else { continue };
+            for partition in (0..spec.partitions).map(PartitionId) {
+                if store.check_open().is_err() {
+                    break;
+                }
+                self.beat.at_work(store.now());
+                visit(store, &topic, &spec, partition, now);
+            }
+        }
+        self.beat.rests();
+        Some(*self.next.lock())
+    }
+}
+
+/// Contains whatever happens to this partition.
+fn visit(store: &Inner, topic: &Topic, spec: &TopicSpec, partition: PartitionId, now: Duration) {
+    let visited = catch_unwind(AssertUnwindSafe(|| try_visit(store, topic, spec, partition, now)));
+    match visited {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::error!(topic = %topic.name(), %partition, %error, "retention could not look at a closed log");
+            store.count_error("cold_retention");
+        }
+        Err(_) => {
+            tracing::error!(topic = %topic.name(), %partition, "retention of a closed log panicked; leaving it alone for now");
+            store.counters.cold_panics.fetch_add(1, Ordering::Relaxed);
+            let until = Some(now.saturating_add(LEFT_ALONE));
+            topic.cold.lock().entry(partition).or_default().left_alone_until = until;
+        }
+    }
+}
+
+fn try_visit(
+    store: &Inner,
+    topic: &Topic,
+    spec: &TopicSpec,
+    partition: PartitionId,
+    now: Duration,
+) -> Result<()> {
+    let known = topic.cold.lock().get(&partition).cloned().unwrap_or_default();
+    if known.left_alone_until.is_some_and(|until| now < until)
+        || topic.find(spec.incarnation, partition).is_some()
+    {
+        return Ok(());
+    }
+    let Some(guarded) = topic.directory.try_lock() else { return Ok(()) };
+    if topic.find(spec.incarnation, partition).is_some() {
+        return Ok(());
+    }
+    let segments = match known.segments {
+        Some(segments) => segments,
+        None => {
+            let Some(paths) = guarded.owned(store, spec.incarnation, partition)? else { return Ok(()) };
+            let segments = peek_segments(&store.runtime, paths.dir())?;
+            topic.cold.lock().entry(partition).or_default().segments = Some(segments.clone());
+            segments
+        }
+    };
+    let frontier = topic
+        .consumers
+        .recorded(spec.incarnation, partition)
+        .map_or(known.frontier, |position| position.frontier);
+    let end = segments.last().map_or(Offset::ZERO, |last| last.end);
+    let view = RetentionView::new(store.runtime.clock().unix_ms(), &segments, end).with_frontier(frontier);
+    if spec.retention.decide(&view).expire == 0 {
+        return Ok(());
+    }
+    sweep_once(store, topic, spec, partition, &guarded)
+}
+
+/// Opens the log, sweeps it, and closes it, whatever the sweep comes to.
+fn sweep_once(
+    store: &Inner,
+    topic: &Topic,
+    spec: &TopicSpec,
+    partition: PartitionId,
+    guarded: &Guarded<'_>,
+) -> Result<()> {
+    let Some(paths) = guarded.owned(store, spec.incarnation, partition)? else {
+        topic.cold.lock().remove(&partition);
+        return Ok(());
+    };
+    let position = match topic.consumers.recorded(spec.incarnation, partition) {
+        Some(position) => position,
+        None => store.recovered_position(&paths)?,
+    };
+    let log = Log::open(&store.runtime, paths.dir(), spec.log_options(partition))?;
+    let swept = catch_unwind(AssertUnwindSafe(|| log.sweep(position.frontier)));
+    let segments = log.segments();
+    let closed = log.close();
+    *topic.cold.lock().entry(partition).or_default() = ColdPartition::closed(segments, position.frontier);
+    match swept {
+        Ok(swept) => {
+            if swept?.segments > 0 {
+                store.counters.cold_swept.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+    closed
+}

@@ -1,0 +1,79 @@
+//! A log that the store has open, and what it remembers of one between two lookups.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::backoff::Backoff;
+use crate::{
+    format::Offset,
+    log::Log,
+    plugin::{Incarnation, PartitionId, RetentionPolicy},
+};
+
+#[derive(Debug)]
+pub(super) struct OpenLog {
+    pub(super) log: Log,
+    pub(super) incarnation: Incarnation,
+    pub(super) partition: PartitionId,
+    pub(super) retention: Mutex<Arc<dyn RetentionPolicy>>,
+    /// Where the consumers are, as far as this process was told.
+    pub(super) frontier: Mutex<Option<Offset>>,
+    pub(super) reopening: Mutex<Backoff>,
+    /// A reaper is at work on it, or hangs there.
+    pub(super) reaping: AtomicBool,
+    used_ms: AtomicU64,
+    seen_next: AtomicU64,
+}
+
+impl OpenLog {
+    pub(super) fn new(
+        log: Log,
+        incarnation: Incarnation,
+        partition: PartitionId,
+        retention: Arc<dyn RetentionPolicy>,
+        now: Duration,
+    ) -> Self {
+        let seen_next = AtomicU64::new(log.next_offset().get());
+        Self {
+            log,
+            incarnation,
+            partition,
+            retention: Mutex::new(retention),
+            frontier: Mutex::default(),
+            reopening: Mutex::default(),
+            reaping: AtomicBool::new(false),
+            used_ms: AtomicU64::new(millis(now)),
+            seen_next,
+        }
+    }
+
+    /// Somebody asked for it.
+    pub(super) fn touch(&self, now: Duration) {
+        self.used_ms.store(millis(now), Ordering::Relaxed);
+    }
+
+    /// For how long nobody asked for it and nobody wrote to it.
+    pub(super) fn idle_for(&self, now: Duration) -> Duration {
+        let next = self.log.next_offset().get();
+        if self.seen_next.swap(next, Ordering::Relaxed) != next {
+            self.touch(now);
+        }
+        Duration::from_millis(millis(now).saturating_sub(self.used_ms.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn set_retention(&self, policy: Arc<dyn RetentionPolicy>) {
+        *self.retention.lock() = policy.clone();
+        self.log.set_retention(policy);
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
