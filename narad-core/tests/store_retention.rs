@@ -9,6 +9,7 @@ use narad_core::{
     format::Batch,
     log::Log,
     plugin::{RetentionDecision, RetentionPolicy, RetentionView},
+    store::StoreOptions,
 };
 use store_support::{Bench, at, p, position, topic};
 
@@ -135,9 +136,11 @@ fn rt_02_a_policy_is_told_how_far_the_consumers_are() {
 }
 
 #[test]
-fn rt_09_idle_eviction_spares_a_log_whose_records_will_age() {
+fn rt_09_without_a_cold_walk_idle_eviction_spares_a_log_whose_records_will_age() {
     let bench = Bench::new(1);
-    let (store, mut spec) = (bench.open(), topic("orders", 1));
+    let mut options = StoreOptions::default();
+    options.cold_walk = None;
+    let (store, mut spec) = (bench.open_with(options), topic("orders", 1));
     spec.retention = Arc::new(Ages);
     let (full, empty) = (store.log(&spec, p(0)).unwrap(), store.log(&spec, p(1)).unwrap());
     commit(&full);

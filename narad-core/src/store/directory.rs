@@ -31,6 +31,9 @@ pub(super) trait Tenant: Debug + Send + Sync {
     /// The incarnation is gone: its logs are to be closed and its positions forgotten. Called with the guard held, before
     /// its directory is moved.
     fn retire(&self, id: Incarnation);
+
+    /// The directory is about to be moved: nobody may have a file in it open.
+    fn vacate(&self);
 }
 
 #[derive(Debug)]
@@ -127,6 +130,7 @@ impl Guarded<'_> {
             let before = incarnation::claim(&**store.runtime.disk(), &store.layout, name, id, |old| {
                 if let Some(tenant) = self.directory.tenant.upgrade() {
                     tenant.retire(old);
+                    tenant.vacate();
                 }
             })?;
             if before == Owner::Illegible {

@@ -275,10 +275,10 @@ impl Store {
     pub fn tick(&self) {
         let (store, now) = (&self.inner, self.inner.now());
         if self.inner.check_open().is_ok() {
+            store.background.replace_those_that_hang(store, now);
             let _ = store.committer.pass(store, now, false);
             store.reaper.step(store, now);
             store.cold_walk.step(store, now);
-            store.background.replace_those_that_hang(store, now);
         }
     }
 

@@ -92,6 +92,20 @@ impl Topic {
         open.log.close()
     }
 
+    /// Closes logs whose directory is no longer the topic's.
+    fn close_those(&self, which: impl Fn(&OpenLog) -> bool) {
+        let closing: Vec<_> = {
+            let mut logs = self.logs.write();
+            logs.extract_if(|_, open| which(open)).map(|(_, open)| open).collect()
+        };
+        for open in closing {
+            if let Err(error) = open.log.close() {
+                // What it holds goes with the topic.
+                tracing::debug!(topic = %self.name(), partition = %open.partition, %error, "closed a retired log");
+            }
+        }
+    }
+
     /// How often the retention was changed; see [`install`](Self::install).
     pub(super) fn retention_changes(&self) -> u64 {
         self.settings.lock().changes
@@ -158,15 +172,10 @@ impl Tenant for Topic {
                 self.cold.lock().clear();
             }
         }
-        let closing: Vec<_> = {
-            let mut logs = self.logs.write();
-            logs.extract_if(|_, open| open.incarnation == id).map(|(_, open)| open).collect()
-        };
-        for open in closing {
-            if let Err(error) = open.log.close() {
-                // What it holds goes with the topic.
-                tracing::debug!(topic = %self.name(), partition = %open.partition, %error, "closed a retired log");
-            }
-        }
+        self.close_those(|open| open.incarnation == id);
+    }
+
+    fn vacate(&self) {
+        self.close_those(|_| true);
     }
 }

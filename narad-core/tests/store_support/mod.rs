@@ -45,6 +45,10 @@ impl Bench {
         self.try_open().expect("the store opens")
     }
 
+    pub(crate) fn open_with(&self, options: StoreOptions) -> Store {
+        Store::open(&self.runtime(), Path::new(DATA), options).expect("the store opens")
+    }
+
     /// Time passes, and the store does what is due.
     pub(crate) fn ticks(&self, store: &Store, count: usize) {
         for _ in 0..count {

@@ -75,6 +75,8 @@ impl Inner {
         };
         if let Some(open) = topic.find(spec.incarnation, partition) {
             *open.frontier.lock() = position.frontier;
+        } else if let Some(cold) = topic.cold.lock().get_mut(&partition) {
+            cold.frontier = position.frontier;
         }
         if self.committer.record(&topic.consumers, spec.incarnation, partition, position) {
             self.background.position_moved();
