@@ -1,54 +1,86 @@
-//! The built binary, started and stopped as a user would.
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+//! The built binary, started and stopped as a user would, and what its tests share: a client and a ledger.
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test uses a part of it")]
+
+mod client;
+mod copy;
+mod ledger;
+mod strace;
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Lines},
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
+
+pub use client::Client;
+pub use copy::copy_tree;
+pub use ledger::Ledger;
+use parking_lot::Mutex;
+pub use strace::{Attached, can_trace, has_failed_calls, under_strace};
 
 /// A running `narad serve --dev`. Killed when dropped.
 pub struct Broker {
     child: Child,
     url: String,
+    said: Said,
+}
+
+/// What the broker has written to standard error so far.
+pub type Said = Arc<Mutex<String>>;
+
+/// It ended instead of listening.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub said: String,
+}
+
+/// `narad serve --dev` on a free port.
+pub fn serve(data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_narad"));
+    add_arguments(&mut command, data_dir);
+    command
+}
+
+fn add_arguments(command: &mut Command, data_dir: &Path) {
+    command.args(["serve", "--dev", "--addr", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
 }
 
 impl Broker {
-    /// Starts it on a free port and waits until it is ready.
+    /// Starts it and waits until it is ready.
     pub async fn start(data_dir: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_narad"))
-            .args(["serve", "--dev", "--addr", "127.0.0.1:0", "--data-dir"])
-            .arg(data_dir)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = String::new();
-        let url = loop {
-            let line = lines.next().unwrap_or_else(|| panic!("the broker ended: {said}")).unwrap();
-            if let Some(url) = line.strip_prefix("listening on ") {
-                break url.to_owned();
-            }
-            said.push_str(&line);
-            said.push('\n');
-        };
-        // Whatever it says later is read, so that it never blocks on a full pipe.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        let broker = Self { child, url };
+        let broker =
+            Self::spawn(serve(data_dir)).unwrap_or_else(|ended| panic!("the broker ended: {ended:?}"));
         broker.ready().await;
         broker
     }
 
+    /// Starts it and waits until it listens, or has ended.
+    pub fn spawn(mut command: Command) -> Result<Self, Ended> {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = Said::default();
+        let Some(url) = listening(&mut lines, &said) else {
+            let status = child.wait().unwrap();
+            return Err(Ended { status, said: said.lock().clone() });
+        };
+        // Whatever it says later is read, so that it never blocks on a full pipe.
+        let log = Arc::clone(&said);
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| add(&log, &line)));
+        Ok(Self { child, url, said })
+    }
+
     async fn ready(&self) {
-        for _ in 0..600 {
+        for _ in 0..1500 {
             let answer = reqwest::get(format!("{}/readyz", self.url)).await;
             if answer.is_ok_and(|answer| answer.status() == 200) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("the broker did not become ready");
+        panic!("the broker did not become ready: {}", self.said());
     }
 
     pub fn url(&self) -> String {
@@ -57,6 +89,15 @@ impl Broker {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it has written to standard error so far.
+    pub fn said(&self) -> String {
+        self.said.lock().clone()
+    }
+
+    pub fn client(&self, topic: &str) -> Client {
+        Client::new(self.url(), topic)
     }
 
     pub async fn create_topic(&self, name: &str) {
@@ -82,7 +123,7 @@ impl Broker {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("the broker did not end within 15 s of SIGTERM");
+        panic!("the broker did not end within 15 s of SIGTERM: {}", self.said());
     }
 }
 
@@ -91,4 +132,21 @@ impl Drop for Broker {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+/// Reads up to the line that says where it listens; none when it ended without.
+fn listening(lines: &mut Lines<BufReader<ChildStderr>>, said: &Said) -> Option<String> {
+    loop {
+        let line = lines.next()?.ok()?;
+        if let Some(url) = line.strip_prefix("listening on ") {
+            return Some(url.to_owned());
+        }
+        add(said, &line);
+    }
+}
+
+fn add(said: &Said, line: &str) {
+    let mut said = said.lock();
+    said.push_str(line);
+    said.push('\n');
 }
