@@ -113,7 +113,9 @@ impl Inner {
         }
         let mut batches: Vec<Batch> =
             members.iter_mut().map(|member| std::mem::take(&mut member.batch)).collect();
+        *self.cycle_since.lock() = Some(self.runtime.clock().monotonic());
         let cycle = catch_unwind(AssertUnwindSafe(|| self.cycle(&mut batches)));
+        *self.cycle_since.lock() = None;
         let outcome =
             cycle.unwrap_or_else(|_| Err(self.poison(Error::Internal { what: "a commit panicked" })));
         match outcome {

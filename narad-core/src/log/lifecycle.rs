@@ -76,6 +76,7 @@ impl Inner {
             read_since_write: AtomicBool::new(false),
             armed: Mutex::new(None),
             pass_queued: AtomicBool::new(false),
+            cycle_since: Mutex::new(None),
             unlink_again: Mutex::default(),
         });
         if log.retention.read().roll_age().is_some() {

@@ -40,6 +40,7 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use event_listener::Event;
@@ -104,6 +105,8 @@ struct Inner {
     /// When the timer will call, if it will.
     armed: Mutex<Option<TimerEntry>>,
     pass_queued: AtomicBool,
+    /// Since when the commit cycle that runs now does.
+    cycle_since: Mutex<Option<Duration>>,
     /// Expired segments whose unlink failed.
     unlink_again: Mutex<Vec<PathBuf>>,
 }
@@ -350,6 +353,12 @@ impl Log {
     /// Whether an fsync failed and the log takes no records until it is reopened.
     pub fn is_poisoned(&self) -> bool {
         matches!(self.0.buffer.lock().gate(), Gate::Poisoned(_))
+    }
+
+    /// For how long the commit that runs now has been at it: a disk that hangs answers nothing, and this shows it.
+    pub fn committing_for(&self) -> Option<Duration> {
+        let since = (*self.0.cycle_since.lock())?;
+        Some(self.0.runtime.clock().monotonic().saturating_sub(since))
     }
 
     /// Whether the log was closed.

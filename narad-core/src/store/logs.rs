@@ -8,12 +8,14 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 
 use super::{
-    Inner, OpenFailure, PartitionStats, TopicSpec, incarnation::Owner, open_log::OpenLog, topic::Topic,
+    Ailment, Inner, OpenFailure, PartitionStats, TopicSpec, incarnation::Owner, open_log::OpenLog,
+    topic::Topic,
 };
 use crate::{
     Error, Result,
@@ -104,6 +106,22 @@ impl Inner {
             }
         });
         failures.into_inner()
+    }
+
+    pub(super) fn ailments(&self, patience: Duration) -> Vec<(Arc<str>, PartitionId, Ailment)> {
+        let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
+        let mut found = Vec::new();
+        for topic in topics {
+            for open in topic.open_logs() {
+                let ailment = match open.log.stats().poisoned {
+                    Some(error) => Some(Ailment::Poisoned(error)),
+                    None => open.log.committing_for().filter(|time| *time >= patience).map(Ailment::Hangs),
+                };
+                found.extend(ailment.map(|ailment| (topic.name().clone(), open.partition, ailment)));
+            }
+        }
+        found.sort_by(|one, other| (&one.0, one.1.0).cmp(&(&other.0, other.1.0)));
+        found
     }
 
     /// Closes every log, several topics at once. Returns the first failure; each is logged.

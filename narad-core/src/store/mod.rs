@@ -45,7 +45,7 @@ pub use self::{
     consumer_state::ConsumerPosition,
     layout::check_topic_name,
     quarantine::TopicDirectory,
-    spec::{OpenFailure, PartitionStats, StoreCounts, StoreOptions, TopicSpec},
+    spec::{Ailment, OpenFailure, PartitionStats, StoreCounts, StoreOptions, TopicSpec},
 };
 use crate::{
     Error, Result,
@@ -172,6 +172,12 @@ impl Store {
     /// or closed.
     pub fn stats(&self, spec: &TopicSpec, partition: PartitionId) -> Result<PartitionStats> {
         self.inner.stats(spec, partition)
+    }
+
+    /// The open logs that take no messages now: poisoned ones, and those whose commit has run for `patience`. Looks at
+    /// memory alone, so that it answers while a disk hangs.
+    pub fn ailments(&self, patience: Duration) -> Vec<(Arc<str>, PartitionId, Ailment)> {
+        self.inner.ailments(patience)
     }
 
     /// Replaces the retention of a topic's open logs, in place and at once. Logs that are opened later go by their

@@ -175,3 +175,13 @@ pub struct OpenFailure {
     /// Why.
     pub error: Error,
 }
+
+/// Why an open log takes no messages now.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Ailment {
+    /// An fsync failed. It serves reads, and is tried again until it could be reopened.
+    Poisoned(Error),
+    /// A commit has been at it for so long: the disk hangs.
+    Hangs(Duration),
+}

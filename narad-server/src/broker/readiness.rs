@@ -1,16 +1,18 @@
 //! Whether the broker is ready: startup opens every partition first (engine rule ST-03).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use narad_core::store::OpenFailure;
+use narad_core::store::{Ailment, OpenFailure};
 use parking_lot::Mutex;
 
 use super::{Broker, BrokerError};
 
 /// Topics read at a time while starting.
 const PAGE: usize = 1000;
-/// How long the metastore may take to answer before it counts as not working.
-const METADATA_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long the metastore or a partition may take to answer before it counts as not working.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a commit may wait for the disk before it counts as hanging.
+const DISK_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How far the broker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl Broker {
     pub(super) fn open_partitions(&self) {
         let broker = self.clone();
         tokio::spawn(async move {
-            let mut pause = std::time::Duration::from_millis(100);
+            let mut pause = Duration::from_millis(100);
             let progress = loop {
                 match broker.open_all().await {
                     Ok(failures) => break Progress::Done(failures),
@@ -56,7 +58,7 @@ impl Broker {
                     }
                 }
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(std::time::Duration::from_secs(10));
+                pause = (pause * 2).min(Duration::from_secs(10));
             };
             *broker.0.startup.0.lock() = progress;
         });
@@ -92,16 +94,16 @@ impl Broker {
             degraded.push(format!("produce log: {error}"));
         }
         degraded.extend(self.failing_metadata().await);
-        degraded.extend(self.poisoned().await);
+        degraded.extend(self.ailing());
         Readiness::Ready { degraded }
     }
 
     /// What keeps the metastore from answering. Asking it also makes it open its file again after a failure.
     async fn failing_metadata(&self) -> Option<String> {
-        match tokio::time::timeout(METADATA_PATIENCE, self.0.catalog.meta().topics(None, 1)).await {
+        match tokio::time::timeout(PATIENCE, self.0.catalog.meta().topics(None, 1)).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(format!("metadata: {error}")),
-            Err(_) => Some(format!("metadata: no answer within {METADATA_PATIENCE:?}")),
+            Err(_) => Some(format!("metadata: no answer within {PATIENCE:?}")),
         }
     }
 
@@ -112,28 +114,26 @@ impl Broker {
             let Ok(entry) = self.0.catalog.topic(&failure.topic).await else { continue };
             let (store, spec, partition) =
                 (self.0.store.clone(), Arc::clone(entry.spec()), failure.partition);
-            let stats =
-                self.0.runtime.run_blocking(&failure.topic, move || store.stats(&spec, partition)).await;
-            if !stats.is_ok_and(|stats| stats.open) {
+            let look = self.0.runtime.run_blocking(&failure.topic, move || store.stats(&spec, partition));
+            // What gives no answer, for its disk hangs, has not opened.
+            let stats = tokio::time::timeout(PATIENCE, look).await;
+            if !stats.is_ok_and(|stats| stats.is_ok_and(|stats| stats.open)) {
                 still.push(format!("{}/{}: {}", failure.topic, failure.partition, failure.error));
             }
         }
         still
     }
 
-    /// The logs that take no writes. Looked for only once one was poisoned since the start, as looking costs.
-    async fn poisoned(&self) -> Vec<String> {
-        if self.0.runtime.metrics().error_count("storage", "fsync_poisoned") == 0 {
-            return Vec::new();
-        }
-        let mut poisoned = Vec::new();
-        for topic in self.0.catalog.counts() {
-            let Ok((_, reports)) = self.describe(&topic.topic, None).await else { continue };
-            poisoned.extend(reports.into_iter().filter_map(|report| {
-                let error = report.stats?.poisoned?;
-                Some(format!("{}/{}: {error}", topic.topic, report.partition))
-            }));
-        }
-        poisoned
+    /// The logs that take no messages, the produce log included when its disk hangs.
+    fn ailing(&self) -> Vec<String> {
+        let hangs = |time: Duration| format!("a commit has waited for the disk for {} s", time.as_secs());
+        let produce_log = self.0.ingress.committing_for().filter(|time| *time >= DISK_PATIENCE);
+        let ailments = self.0.store.ailments(DISK_PATIENCE).into_iter();
+        let partitions = ailments.map(|(topic, partition, ailment)| match ailment {
+            Ailment::Poisoned(error) => format!("{topic}/{partition}: {error}"),
+            Ailment::Hangs(time) => format!("{topic}/{partition}: {}", hangs(time)),
+            _ => format!("{topic}/{partition}: takes no messages"),
+        });
+        produce_log.map(|time| format!("produce log: {}", hangs(time))).into_iter().chain(partitions).collect()
     }
 }

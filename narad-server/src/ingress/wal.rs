@@ -160,6 +160,11 @@ impl Ingress {
         self.inner.health.failure()
     }
 
+    /// For how long the commit to the WAL that runs now has been at it, if one runs.
+    pub fn committing_for(&self) -> Option<Duration> {
+        self.inner.wal.committing_for()
+    }
+
     /// Takes no more messages, finishes what is under way and what the partitions take within `deadline`, then
     /// writes the checkpoint, durably, and closes the WAL. What is left is dispatched after the next open.
     /// A failure of the WAL's close is logged: nothing acknowledged is lost by it. A second call does nothing.
