@@ -134,6 +134,10 @@ impl Broker {
             Ailment::Hangs(time) => format!("{topic}/{partition}: {}", hangs(time)),
             _ => format!("{topic}/{partition}: takes no messages"),
         });
-        produce_log.map(|time| format!("produce log: {}", hangs(time))).into_iter().chain(partitions).collect()
+        produce_log
+            .map(|time| format!("produce log: {}", hangs(time)))
+            .into_iter()
+            .chain(partitions)
+            .collect()
     }
 }
