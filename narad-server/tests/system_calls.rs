@@ -171,7 +171,7 @@ async fn run(fault: &Fault, ending: Ending) {
     produce_while_failing(&client, &mut ledger, fault.produces).await;
     consume_while_failing(&client, &mut ledger).await;
     let mut made = Made::while_failing(&broker).await;
-    attached.has_failed_calls().await;
+    attached.has_injected().await;
 
     // A process death can bring back once what was refused, and repeats what was under way.
     let (mut accepted_at_most, mut refused_at_most) = (1, 0);

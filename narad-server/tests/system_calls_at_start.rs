@@ -9,7 +9,7 @@ mod real_broker;
 
 use std::{ops::Range, path::Path, sync::Arc};
 
-use real_broker::{Broker, Client, Ledger, can_trace, copy_tree, has_failed_calls, under_strace};
+use real_broker::{Broker, Client, Ledger, can_trace, copy_tree, has_injected, under_strace};
 use serde_json::Value;
 use tokio::{sync::Semaphore, task::JoinSet};
 
@@ -150,7 +150,7 @@ async fn run(template: &Path, (inject, path, expected): &Fault) {
         Ok(mut broker) => {
             assert_ne!(*expected, Start::Ends, "it serves: {}", broker.said());
             serve(&broker.client("t"), &mut ledger, *expected == Start::Degraded).await;
-            has_failed_calls(&trace).await;
+            has_injected(&trace).await;
             broker.kill();
         }
     }

@@ -18,7 +18,7 @@ pub use client::Client;
 pub use copy::copy_tree;
 pub use ledger::Ledger;
 use parking_lot::Mutex;
-pub use strace::{Attached, can_trace, has_failed_calls, under_strace};
+pub use strace::{Attached, can_trace, has_injected, under_strace};
 
 /// A running `narad serve --dev`. Killed when dropped.
 pub struct Broker {
@@ -72,7 +72,8 @@ impl Broker {
         Ok(Self { child, url, said })
     }
 
-    async fn ready(&self) {
+    /// Waits until it is ready.
+    pub async fn ready(&self) {
         for _ in 0..1500 {
             let answer = reqwest::get(format!("{}/readyz", self.url)).await;
             if answer.is_ok_and(|answer| answer.status() == 200) {

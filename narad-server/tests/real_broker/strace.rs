@@ -52,9 +52,9 @@ impl Attached {
         Self { strace: Some(strace), trace }
     }
 
-    /// Waits until a call has failed.
-    pub async fn has_failed_calls(&self) {
-        has_failed_calls(self.trace.path()).await;
+    /// Waits until a call has failed or was delayed.
+    pub async fn has_injected(&self) {
+        has_injected(self.trace.path()).await;
     }
 }
 
@@ -75,16 +75,17 @@ pub fn under_strace(data_dir: &Path, injections: &[&str], paths: &[PathBuf], tra
     command
 }
 
-/// Waits until a call in `trace` has failed: without one a case shows nothing.
-pub async fn has_failed_calls(trace: &Path) {
+/// Waits until a call in `trace` has failed or was delayed: without one a case shows nothing.
+pub async fn has_injected(trace: &Path) {
     for _ in 0..100 {
         let trace = std::fs::read(trace).unwrap();
-        if String::from_utf8_lossy(&trace).contains("INJECTED") {
+        let trace = String::from_utf8_lossy(&trace);
+        if trace.contains("INJECTED") || trace.contains("DELAYED") {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("no call has failed: the case shows nothing");
+    panic!("nothing was injected: the case shows nothing");
 }
 
 fn options(injections: &[&str], paths: &[PathBuf]) -> Vec<String> {

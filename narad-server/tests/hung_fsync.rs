@@ -1,0 +1,103 @@
+//! The built binary on a disk that hangs in an fsync: health answers, what does not need that fsync is served, and
+//! readiness names the log that waits.
+//!
+//! Needs strace and the permission to trace; where one is missing the tests say so and are skipped.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+#![cfg(target_os = "linux")]
+
+mod real_broker;
+
+use std::time::Duration;
+
+use real_broker::{Attached, Broker, Client, can_trace};
+use tokio::time::{Instant, timeout};
+
+/// What answers at once answers within this even on a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(2);
+/// The delay of the one fsync, as strace is told it; readiness takes 3 s to find that odd.
+const DELAY: &str = "fdatasync:delay_enter=8s:when=1";
+
+/// Asks for health, metrics and messages until readiness says `expected`, or is silent about it for too long.
+async fn served_until_named(client: &Client, expected: &str) {
+    let begin = Instant::now();
+    loop {
+        let ask = async |path: &str| {
+            let answer = timeout(AT_ONCE, client.get(path)).await;
+            answer.unwrap_or_else(|_| panic!("{path} hangs")).status
+        };
+        assert_eq!(ask("/healthz").await, 200);
+        assert_eq!(ask("/metrics").await, 200);
+        assert_eq!(ask("/v1/topics/t").await, 200);
+        assert_eq!(ask("/v1/topics/t/consume?partition=1&offset=0").await, 200);
+        let leased = ask("/v1/topics/t/consume?partition=2").await;
+        assert!([200, 204].contains(&leased), "consume answered {leased}");
+        let ready = timeout(AT_ONCE, client.get("/readyz")).await.expect("/readyz hangs");
+        assert_eq!(ready.status, 200);
+        if ready.body.contains(expected) {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(7), "readiness does not say {expected:?}: {ready:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn written() -> (tempfile::TempDir, Broker, Client) {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path()).await;
+    broker.create_topic("t").await;
+    let client = broker.client("t");
+    for partition in 0..3 {
+        assert_eq!(client.produce(&format!("?partition={partition}"), "before").await.status, 202);
+    }
+    client.settled().await;
+    (dir, broker, client)
+}
+
+async fn not_degraded(client: &Client) {
+    let ready = client.get("/readyz").await;
+    assert!(!ready.body.contains("degraded"), "{ready:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_produce_log_hangs_reads_are_served_and_readiness_names_it() {
+    if !can_trace() {
+        return;
+    }
+    let (dir, broker, client) = written().await;
+    let wal = dir.path().join("ingress/produce/00000000000000000000.log");
+    let attached = Attached::to(&broker, &[DELAY], &[wal]);
+    let producer = client.clone();
+    let produced = tokio::spawn(async move { producer.produce("?partition=0", "slow").await });
+    served_until_named(&client, "produce log: a commit has waited").await;
+    assert!(!produced.is_finished(), "no 202 before the fsync");
+    assert_eq!(produced.await.unwrap().status, 202);
+    attached.has_injected().await;
+    not_degraded(&client).await;
+    assert!(broker.terminate().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_partition_hangs_the_others_are_served_and_readiness_names_it() {
+    if !can_trace() {
+        return;
+    }
+    let (dir, broker, client) = written().await;
+    let partition = dir.path().join("topics/t/p00000/00000000000000000000.log");
+    let attached = Attached::to(&broker, &[DELAY], &[partition]);
+    for partition in 0..3 {
+        let answer = timeout(AT_ONCE, client.produce(&format!("?partition={partition}"), "after")).await;
+        assert_eq!(answer.expect("produce does not wait for a partition").status, 202);
+    }
+    broker.create_topic("other").await;
+    let other = broker.client("other");
+    assert_eq!(timeout(AT_ONCE, other.produce("", "there")).await.unwrap().status, 202);
+    assert_eq!(timeout(AT_ONCE, other.consume("?wait=2s")).await.unwrap().status, 200);
+    served_until_named(&client, "t/0: a commit has waited").await;
+    assert_eq!(client.replay(1, 0).await.len(), 2, "the other partitions take messages");
+    assert_eq!(client.replay(0, 0).await.len(), 1, "what is not synced is not shown");
+    client.settled().await;
+    attached.has_injected().await;
+    assert_eq!(client.replay(0, 0).await.len(), 2);
+    not_degraded(&client).await;
+    assert!(broker.terminate().await.success());
+}
