@@ -113,6 +113,7 @@ fn values_out_of_bounds_stop_the_start_and_are_named() {
         ("http = 5\n", "http"),
         ("[http]\nmax_header_bytes = 10\n", "http.max_header_bytes"),
         ("[storage]\nidle_log_eviction_ms = 10\n", "storage.idle_log_eviction_ms"),
+        ("[storage]\ncold_retention_walk_ms = 59999\n", "storage.cold_retention_walk_ms"),
         ("[storage]\nconsumer_offset_commit_interval_ms = 5\n", "storage.consumer_offset_commit_interval_ms"),
         ("[topic]\ndefault_partitions = 2\n", "topic.default_partitions"),
         ("[topic]\nmax_partitions = 109\n", "topic.max_partitions"),

@@ -19,8 +19,9 @@ const WITH_UNITS: [&str; 5] =
     ["read_header_timeout", "read_timeout", "idle_timeout", "shutdown_grace", "max_consume_wait"];
 
 /// Settings in milliseconds, by section.
-const IN_MS: [(&str, &str); 4] = [
+const IN_MS: [(&str, &str); 5] = [
     ("storage", "idle_log_eviction_ms"),
+    ("storage", "cold_retention_walk_ms"),
     ("storage", "consumer_offset_commit_interval_ms"),
     ("topic", "default_retention_age_ms"),
     ("topic", "default_visibility_timeout_ms"),
@@ -120,6 +121,7 @@ async fn the_longest_durations_that_settings_take_are_served_with() {
         config.topic.default_retention_age_ms = 315_360_000_000;
         config.topic.default_visibility_timeout_ms = 315_360_000_000;
         config.storage.idle_log_eviction_ms = u64::from(u32::MAX);
+        config.storage.cold_retention_walk_ms = u64::from(u32::MAX);
         config.storage.consumer_offset_commit_interval_ms = 60_000;
     })
     .await;

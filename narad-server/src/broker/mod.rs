@@ -122,10 +122,9 @@ impl Broker {
 fn store_options(settings: &Storage) -> StoreOptions {
     let mut options = StoreOptions::default();
     options.consumer_commit_interval = Duration::from_millis(settings.consumer_offset_commit_interval_ms);
-    options.idle_eviction = match settings.idle_log_eviction_ms {
-        0 => None,
-        ms => Some(Duration::from_millis(ms)),
-    };
+    let unless_off = |ms: u64| (ms != 0).then(|| Duration::from_millis(ms));
+    options.idle_eviction = unless_off(settings.idle_log_eviction_ms);
+    options.cold_walk = unless_off(settings.cold_retention_walk_ms);
     options
 }
 

@@ -90,6 +90,8 @@ pub struct Storage {
     pub sync: Value,
     /// An idle log is closed after this time; 0 turns it off, else at least 60000.
     pub idle_log_eviction_ms: u64,
+    /// How often retention looks at closed logs; 0 turns it off, else at least 60000.
+    pub cold_retention_walk_ms: u64,
     /// How often consumer positions are synced: 10 to 60000.
     pub consumer_offset_commit_interval_ms: u64,
 }
@@ -102,6 +104,7 @@ impl Default for Storage {
             retention: Value::from("age"),
             sync: Value::from("batched"),
             idle_log_eviction_ms: 1_800_000,
+            cold_retention_walk_ms: 300_000,
             consumer_offset_commit_interval_ms: 1000,
         }
     }

@@ -52,8 +52,13 @@ fn storage(storage: &Storage) -> Result<(), ConfigError> {
         "storage.data_dir",
         || "is not given, and without HOME there is no ~/.narad/data: give --data-dir",
     )?;
-    if storage.idle_log_eviction_ms != 0 {
-        within("storage.idle_log_eviction_ms", storage.idle_log_eviction_ms, 60_000, u64::from(u32::MAX))?;
+    for (key, ms) in [
+        ("storage.idle_log_eviction_ms", storage.idle_log_eviction_ms),
+        ("storage.cold_retention_walk_ms", storage.cold_retention_walk_ms),
+    ] {
+        if ms != 0 {
+            within(key, ms, 60_000, u64::from(u32::MAX))?;
+        }
     }
     let interval = storage.consumer_offset_commit_interval_ms;
     within("storage.consumer_offset_commit_interval_ms", interval, 10, 60_000)
