@@ -4,6 +4,8 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
+use rustix::io::Errno;
+
 use crate::format::{CodecNumber, Offset};
 
 /// A `Result` of this crate.
@@ -174,6 +176,15 @@ impl Error {
         }
     }
 
+    /// Whether this process, or the whole system, has no file descriptor left: closing some would help.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_out_of_descriptors(source),
+            Self::Poisoned { source } => source.is_out_of_descriptors(),
+            _ => false,
+        }
+    }
+
     /// Whether the record asked for exists and cannot be read: damaged, or written by an unknown codec.
     pub fn is_unreadable_record(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::UnknownCodec { .. })
@@ -182,4 +193,9 @@ impl Error {
 
 fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }

@@ -168,7 +168,7 @@ impl Inner {
         }
         writer.write(context).map_err(Failure::Clean)?;
         writer.sync().map_err(Failure::Poison)?;
-        writer.verify().map_err(Failure::Clean)?;
+        writer.verify(context.disk).map_err(Failure::Clean)?;
         writer.watermark.release(context.disk).map_err(Failure::Clean)
     }
 
@@ -249,7 +249,8 @@ impl Inner {
                 return self.poison(error);
             }
         };
-        match writer.discard(high_watermark, self.start.max(high_watermark)) {
+        let disk = &**self.runtime.disk();
+        match writer.discard(disk, high_watermark, self.start.max(high_watermark)) {
             Ok(next) => {
                 self.buffer.lock().discard(next, high_watermark);
                 tracing::warn!(log = %self.options.identity, %error, %next, "a commit failed and left nothing behind");

@@ -111,7 +111,7 @@ impl Inner {
         if found.active.is_none() && found.next > boundary {
             // An empty file that a failed roll left behind makes the segment that was written to look sealed: it is cut
             // by the writer that knows it.
-            writer.cut_tail(boundary)?;
+            writer.cut_tail(&**self.runtime.disk(), boundary)?;
             found = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
         }
         // What is known of `hwm` stays known: a failed attempt to empty it is not undone by looking at it again.
@@ -121,7 +121,7 @@ impl Inner {
         // What a sweep took off and could not unlink yet is still there, and stays gone.
         view.drop_below(self.view.read().oldest());
         fresh.succeed(&writer);
-        let next = fresh.discard(boundary, recovered.max(boundary))?;
+        let next = fresh.discard(&**self.runtime.disk(), boundary, recovered.max(boundary))?;
         if recovered < boundary {
             tracing::error!(log = %self.options.identity, %recovered, %boundary, "committed records are missing after a failed fsync");
         }
@@ -192,7 +192,7 @@ impl Inner {
     /// would find it in the system's cache and show it, and a power loss would take it back. States no boundary.
     fn cut_unknown_tail(&self, writer: &mut Writer) {
         let high_watermark = self.high_watermark();
-        if let Err(error) = writer.discard(high_watermark, high_watermark) {
+        if let Err(error) = writer.discard(&**self.runtime.disk(), high_watermark, high_watermark) {
             tracing::warn!(log = %self.options.identity, %error, "what a failed fsync left behind could not be cut at close");
         }
     }

@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod active;
 mod buffer;
 mod combine;
 mod commit;
@@ -30,6 +31,7 @@ mod options;
 mod peek;
 mod read;
 mod recover;
+mod release;
 mod retain;
 mod view;
 mod watermark;
@@ -364,6 +366,17 @@ impl Log {
     /// Whether the log was closed.
     pub fn is_closed(&self) -> bool {
         self.0.view.read().closed
+    }
+
+    /// Closes every descriptor of a log that is idle and clean: nothing is appended, unsynced or uncommitted, no commit is
+    /// running, and it is not poisoned. Answers whether the log holds none now; a read that is under way goes on with the
+    /// one that it has. Never waits.
+    ///
+    /// Nothing else changes. The next write or read opens its file again, so it may fail for want of a descriptor
+    /// ([`Error::is_out_of_descriptors`]) as an open may: nothing is lost, and the next try may succeed. While the active
+    /// segment is missing or has another length than it had, commits fail with `Unusable`, and no byte of it is touched.
+    pub fn release_files(&self) -> bool {
+        self.0.release_files()
     }
 
     /// Writes and syncs what was appended, writes the exact high watermark, and lets go of every file. Lands between

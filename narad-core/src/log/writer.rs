@@ -6,6 +6,7 @@
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
+    active::Active,
     buffer::Drained,
     files::segment_path,
     recover::{ActiveSurvey, SegmentFile},
@@ -32,21 +33,6 @@ pub(super) struct WriteContext<'a> {
     pub(super) log: &'a LogIdentity,
     pub(super) now: Duration,
     pub(super) now_ms: i64,
-}
-
-/// The file that new frames go to.
-#[derive(Debug)]
-pub(super) struct Active {
-    pub(super) segment: Arc<Segment>,
-    file: Arc<dyn File>,
-    path: PathBuf,
-    /// Wall time of its first and its last write; of a recovered one, what its records say.
-    pub(super) first_write_ms: Option<i64>,
-    pub(super) last_write_ms: i64,
-    /// Whether the first write is that of the file itself, until the first record is asked.
-    pub(super) first_write_is_guessed: bool,
-    /// Whether its name is durable: not known of one without a frame, whose creator may have died right after that.
-    name_is_durable: bool,
 }
 
 /// The write side.
@@ -112,15 +98,12 @@ impl Writer {
         self.end = survey.place.pos;
         self.tail_dirty = has_tail;
         self.committed = (!has_tail).then_some(survey.place);
-        self.active = Some(Active {
-            segment: Arc::clone(&segment),
-            file,
-            path,
-            first_write_ms: (!is_empty).then_some(modified_ms),
-            last_write_ms: newest_ms.unwrap_or(modified_ms),
-            first_write_is_guessed: !is_empty,
-            name_is_durable: !is_empty,
-        });
+        let mut active = Active::created(Arc::clone(&segment), path, file);
+        active.first_write_ms = (!is_empty).then_some(modified_ms);
+        active.last_write_ms = newest_ms.unwrap_or(modified_ms);
+        active.first_write_is_guessed = !is_empty;
+        active.name_is_durable = !is_empty;
+        self.active = Some(active);
         segment
     }
 
@@ -179,8 +162,9 @@ impl Writer {
             return Ok(());
         };
         let Some(active) = &mut self.active else { return Err(Error::Closed) };
+        let file = active.file(context.disk)?;
         self.tail_dirty = true;
-        let outcome = active.file.write_all_at(rest, self.unsynced_start + self.written as u64);
+        let outcome = file.write_all_at(rest, self.unsynced_start + self.written as u64);
         match outcome {
             Ok(()) => {
                 self.written = self.unsynced.len();
@@ -201,8 +185,8 @@ impl Writer {
         if self.unsynced.is_empty() {
             return Ok(());
         }
-        let Some(active) = &self.active else { return Ok(()) };
-        active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
+        let Some((active, file)) = self.active_file() else { return Ok(()) };
+        file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
         if self.written == self.unsynced.len() {
             self.unsynced.clear();
             self.unsynced.shrink_to(KEPT_BYTES);
@@ -213,12 +197,11 @@ impl Writer {
     }
 
     /// Reads the frames above the high watermark back and checks them.
-    pub(super) fn verify(&self) -> Result<()> {
-        let Some(active) = &self.active else { return Ok(()) };
+    pub(super) fn verify(&mut self, disk: &dyn Disk) -> Result<()> {
+        let Some(active) = &mut self.active else { return Ok(()) };
         for (header, pos) in &self.pending {
-            if !is_written(&*active.file, *pos, header)
-                .map_err(|error| Error::io("read", &active.path, error))?
-            {
+            let holds = is_written(&**active.file(disk)?, *pos, header);
+            if !holds.map_err(|error| Error::io("read", &active.path, error))? {
                 let reason = "what was read back is not what was written";
                 return Err(Error::Corrupt { offset: header.base, segment: active.path.clone(), reason });
             }
@@ -243,20 +226,27 @@ impl Writer {
     ///
     /// # Errors
     /// The truncate or its fsync failed: what is in the file is not known.
-    pub(super) fn discard(&mut self, high_watermark: Offset, next_if_clean: Offset) -> Result<Offset> {
+    pub(super) fn discard(
+        &mut self,
+        disk: &dyn Disk,
+        high_watermark: Offset,
+        next_if_clean: Offset,
+    ) -> Result<Offset> {
         self.drop_unsynced();
         let Some(active) = &mut self.active else { return Ok(next_if_clean) };
-        let segment = &active.segment;
         let place = match self.committed {
             Some(place) => place,
             None => {
-                segment.place_of(high_watermark).map_err(|error| Error::io("read", &active.path, error))?
+                let file = Arc::clone(active.file(disk)?);
+                let place = active.segment.place_of(file, high_watermark);
+                place.map_err(|error| Error::io("read", &active.path, error))?
             }
         };
         if self.tail_dirty {
-            active.file.set_len(place.pos).map_err(|error| Error::io("truncate", &active.path, error))?;
-            active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
-            segment.note_truncated(place);
+            let file = Arc::clone(active.file(disk)?);
+            file.set_len(place.pos).map_err(|error| Error::io("truncate", &active.path, error))?;
+            file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
+            active.segment.note_truncated(place);
             self.tail_dirty = false;
         }
         if place.pos == 0 {
@@ -268,9 +258,27 @@ impl Writer {
     }
 
     /// Cuts the active segment at `high_watermark`, durably, however clean its tail was thought to be.
-    pub(super) fn cut_tail(&mut self, high_watermark: Offset) -> Result<()> {
+    pub(super) fn cut_tail(&mut self, disk: &dyn Disk, high_watermark: Offset) -> Result<()> {
         self.tail_dirty = true;
-        self.discard(high_watermark, high_watermark).map(drop)
+        self.discard(disk, high_watermark, high_watermark).map(drop)
+    }
+
+    /// Gives up the descriptor of the active segment, where everything in it is committed and synced, and nothing waits
+    /// to be written. Answers whether it could.
+    pub(super) fn give_up_file(&mut self) -> bool {
+        if self.has_uncommitted() || !self.unsynced.is_empty() {
+            return false;
+        }
+        if let Some(active) = &mut self.active {
+            active.give_up_file(self.end);
+        }
+        true
+    }
+
+    /// The active segment and its file, unless that is given up: nothing is unsynced then.
+    fn active_file(&self) -> Option<(&Active, &Arc<dyn File>)> {
+        let active = self.active.as_ref()?;
+        active.open_file().map(|file| (active, file))
     }
 
     /// Forgets what is encoded and not synced.
@@ -350,15 +358,7 @@ impl Writer {
         let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
         (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);
         self.committed = Some(Place { pos: 0, expected: base });
-        self.active = Some(Active {
-            segment: Arc::clone(&segment),
-            file,
-            path,
-            first_write_ms: None,
-            last_write_ms: 0,
-            first_write_is_guessed: false,
-            name_is_durable: true,
-        });
+        self.active = Some(Active::created(Arc::clone(&segment), path, file));
         Ok(segment)
     }
 
@@ -415,8 +415,8 @@ impl Writer {
 
     /// Makes a segment durable that was recovered and whose writer may have died before its fsync.
     pub(super) fn sync_recovered(&self) -> Result<()> {
-        let Some(active) = &self.active else { return Ok(()) };
-        active.file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))
+        let Some((active, file)) = self.active_file() else { return Ok(()) };
+        file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))
     }
 }
 

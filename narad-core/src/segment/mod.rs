@@ -159,6 +159,17 @@ impl Segment {
         self.nav.lock().file = None;
     }
 
+    /// Gives back the file descriptor, and what was read before it goes on with its own hold on it. Waits for no reader:
+    /// answers whether it could.
+    pub(crate) fn try_release_file(&self) -> bool {
+        self.nav.try_lock().map(|mut nav| nav.file = None).is_some()
+    }
+
+    /// Reads go to this descriptor from now on, which the writer has opened.
+    pub(crate) fn use_file(&self, file: Arc<dyn File>) {
+        self.nav.lock().file = Some(file);
+    }
+
     /// Gives back the file descriptor and the index: for a sealed segment that is no longer read much. Waits for no
     /// reader: answers whether it could.
     pub(crate) fn try_cool(&self) -> bool {
@@ -199,14 +210,16 @@ impl Segment {
 
     /// Where the first frame at or above `offset` starts, and the first offset behind the frames in front of it: what
     /// lies behind is about to be cut, so only frames whose CRC holds count, and damage is never a reason to cut. For
-    /// the active segment, whose index is complete.
-    pub(crate) fn place_of(&self, offset: Offset) -> io::Result<Place> {
-        let (file, end, from) = {
+    /// the active segment, whose index is complete; `file` is its own.
+    pub(crate) fn place_of(&self, file: Arc<dyn File>, offset: Offset) -> io::Result<Place> {
+        let (end, from) = {
             let nav = self.nav.lock();
             let (base, pos) = nav.index.floor(offset).unwrap_or((self.base, 0));
-            (nav.file.clone(), nav.index.place(), Place { pos, expected: base })
+            (nav.index.place(), Place { pos, expected: base })
         };
-        let Some(file) = file.filter(|_| offset < end.expected) else { return Ok(end) };
+        if offset >= end.expected {
+            return Ok(end);
+        }
         let mut walk = Walk::new(file, end.pos, from, Offset::MAX);
         loop {
             let before = walk.place();

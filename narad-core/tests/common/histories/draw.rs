@@ -83,7 +83,8 @@ impl Draw {
                 max_bytes: self.0.random_range(0..900),
                 fault: self.call_fault(2),
             },
-            49..62 => Step::Pass { ms: self.0.random_range(1..1500) },
+            49..53 => Step::Release,
+            53..62 => Step::Pass { ms: self.0.random_range(1..1500) },
             62..67 => {
                 let keep =
                     if self.0.random() { Keep::ByAge } else { Keep::Newest(self.0.random_range(0..12)) };

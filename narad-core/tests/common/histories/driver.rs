@@ -66,6 +66,7 @@ impl<'a> History<'a> {
                 self.world.runtime.run_due();
             }
             Step::WallClock { ms } => self.world.set_wall_clock(*ms),
+            Step::Release => self.release(),
             Step::Sweep { keep, fault } => self.sweep(*keep, fault.as_ref()),
             Step::Reopen { fault } => _ = self.reopen(fault.as_ref()),
             Step::Down { how, stays, fault } => self.down(*how, *stays, fault.as_ref()),
@@ -167,6 +168,18 @@ impl<'a> History<'a> {
             let acked = self.model.acked()[record.offset.get() as usize].as_ref();
             assert_eq!(record.payload, acked.expect("it could not be read before").as_bytes());
         }
+    }
+
+    /// A log in which everything is committed gives its descriptors up, and one that is poisoned does not.
+    fn release(&self) {
+        let is_settled = self.log.next_offset() == self.log.high_watermark();
+        let released = self.log.release_files();
+        if self.log.is_poisoned() {
+            assert!(!released, "a poisoned log keeps its files");
+        } else if is_settled {
+            assert!(released, "nothing is appended, unsynced or uncommitted");
+        }
+        assert!(!released || self.world.disk.open_files() == 0, "a log that says so holds no file");
     }
 
     fn sweep(&mut self, keep: Keep, fault: Option<&Fault>) {

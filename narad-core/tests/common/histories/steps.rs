@@ -83,6 +83,8 @@ pub enum Step {
     WallClock {
         ms: i64,
     },
+    /// The log is asked for its descriptors.
+    Release,
     Sweep {
         keep: Keep,
         fault: Option<Fault>,
