@@ -1,21 +1,26 @@
 //! The built binary on a real file system that fills up: refused while full, never acknowledged and lost, reads go
-//! on, and after space was freed everything works without a restart.
+//! on, the metrics say so, and after space was freed everything works without a restart.
 //!
-//! Needs to mount a small tmpfs; where that is not allowed the test says so and is skipped.
+//! Needs to mount a small tmpfs; where that is not allowed the tests say so and are skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
 
 mod real_broker;
 
 use std::{
-    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
-use real_broker::Broker;
-use serde_json::Value;
+use real_broker::{Attached, Broker, Client, Ledger, can_trace};
+
+const PARTITIONS: u32 = 3;
+const HEALING: Duration = Duration::from_secs(15);
+const WAL_FAILED: &str = "narad_ingress_wal_failed";
+const AVAILABLE: &str = "narad_data_dir_available_bytes";
+const REJECTED: &str = "narad_produce_rejections_total{topic=\"full\",reason=\"disk_full\"}";
+const POISONED: &str = "narad_errors_total{component=\"storage\",kind=\"fsync_poisoned\"}";
 
 /// A tmpfs of its own, unmounted when dropped.
 struct SmallDisk {
@@ -64,121 +69,168 @@ impl Drop for SmallDisk {
     }
 }
 
-struct Client {
-    http: reqwest::Client,
-    url: String,
-}
-
-impl Client {
-    fn new(broker: &Broker) -> Self {
-        Self { http: reqwest::Client::new(), url: broker.url() }
-    }
-
-    async fn produce(&self, payload: &str) -> reqwest::Response {
-        self.http
-            .post(format!("{}/v1/topics/full/produce", self.url))
-            .body(payload.to_owned())
-            .send()
-            .await
-            .unwrap()
-    }
-
-    async fn get(&self, path: &str) -> (u16, String) {
-        let answer = self.http.get(format!("{}{path}", self.url)).send().await.unwrap();
-        (answer.status().as_u16(), answer.text().await.unwrap())
-    }
-
-    /// Everything that can be consumed now, acknowledged.
-    async fn drain(&self) -> Vec<String> {
-        let mut payloads = Vec::new();
-        loop {
-            let (status, body) = self.get("/v1/topics/full/consume?wait=1s").await;
-            if status == 204 {
-                return payloads;
-            }
-            assert_eq!(status, 200, "{body}");
-            let message: Value = serde_json::from_str(&body).unwrap();
-            payloads.push(message["payload"].as_str().unwrap().to_owned());
-            let handle = message["receipt_handle"].as_str().unwrap();
-            let ack = self
-                .http
-                .post(format!("{}/v1/topics/full/ack", self.url))
-                .query(&[("receipt_handle", handle)]);
-            assert_eq!(ack.send().await.unwrap().status(), 204);
-        }
-    }
-
-    /// Produces until it is answered 202: a full disk heals by itself.
-    async fn produce_until_accepted(&self, payload: &str) {
-        for _ in 0..100 {
-            if self.produce(payload).await.status() == 202 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!(
-            "produce still fails 10 s after space was freed: {}",
-            self.produce(payload).await.text().await.unwrap()
-        );
-    }
-}
-
+/// What a page that is there anyway does not hold.
 fn payload(n: usize) -> String {
     format!("{n}:{}", "x".repeat(40_000))
+}
+
+/// Produces the messages of `numbers`, each answered with `status`.
+async fn produce_all(client: &Client, ledger: &mut Ledger, numbers: std::ops::Range<usize>, status: u16) {
+    for n in numbers {
+        let answer = client.produce("", &payload(n)).await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+        assert_eq!(answer.retry_after, status == 503, "a 503 says when to try again, and nothing else does");
+        ledger.answered(&payload(n), status == 202);
+    }
+}
+
+async fn produced(client: &Client) -> u64 {
+    let mut sum = 0;
+    for partition in 0..PARTITIONS {
+        let series = format!("narad_messages_produced_total{{topic=\"full\",partition=\"{partition}\"}}");
+        sum += client.metric(&series).await.unwrap_or(0);
+    }
+    sum
+}
+
+async fn readiness(client: &Client) -> String {
+    let ready = client.get("/readyz").await;
+    assert_eq!(ready.status, 200, "{}", ready.body);
+    ready.body
+}
+
+/// Waits until readiness has nothing to complain of, and the gauge neither.
+async fn healed(client: &Client) {
+    let begin = tokio::time::Instant::now();
+    while readiness(client).await.contains("degraded") {
+        assert!(begin.elapsed() < HEALING, "{}", readiness(client).await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(client.metric(WAL_FAILED).await, Some(0));
 }
 
 #[tokio::test]
 async fn a_full_disk_refuses_produces_and_heals_without_a_restart() {
     let Some(disk) = SmallDisk::mount(24) else { return };
-    let broker = Broker::start(&disk.data()).await;
+    let mut broker = Broker::start(&disk.data()).await;
     broker.create_topic("full").await;
-    let client = Client::new(&broker);
-    let (mut accepted, mut refused) = (HashSet::new(), HashSet::new());
-    let mut sent = 0;
-    let mut send = async |client: &Client| {
-        sent += 1;
-        let message = payload(sent);
-        let answer = client.produce(&message).await;
-        (message, answer.status().as_u16(), answer.headers().contains_key("retry-after"))
-    };
+    let (client, mut ledger) = (broker.client("full"), Ledger::default());
+    produce_all(&client, &mut ledger, 0..20, 202).await;
+    client.settled().await;
+    assert_eq!(client.metric(WAL_FAILED).await, Some(0));
+    assert_eq!(client.metric(REJECTED).await, None);
+    assert!(client.metric(AVAILABLE).await.unwrap() > 10 << 20);
 
-    for _ in 0..20 {
-        let (message, status, _) = send(&client).await;
-        assert_eq!(status, 202);
-        accepted.insert(message);
-    }
     let ballast = disk.fill();
-    for _ in 0..20 {
-        let (message, status, retry_after) = send(&client).await;
-        match status {
-            // What fits into the last page that was there before the disk was full.
-            202 => _ = accepted.insert(message),
-            503 => {
-                assert!(retry_after, "a 503 says when to try again");
-                refused.insert(message);
-            }
-            other => panic!("a full disk answered {other}"),
-        }
-    }
-    assert!(!refused.is_empty());
-    assert_eq!(client.get("/healthz").await.0, 200);
-    let (status, ready) = client.get("/readyz").await;
-    assert_eq!(status, 200, "{ready}");
-    assert!(ready.contains("degraded"), "readiness says that the disk is full: {ready}");
-    let mut delivered: Vec<String> = client.drain().await;
-    assert!(!delivered.is_empty(), "consume goes on while the disk is full");
-    let replayed = client.get("/v1/topics/full/consume?partition=0&offset=0").await;
-    assert_eq!(replayed.0, 200, "replay goes on while the disk is full");
+    produce_all(&client, &mut ledger, 20..40, 503).await;
+    assert_eq!(client.get("/healthz").await.status, 200);
+    let ready = readiness(&client).await;
+    assert!(ready.contains("degraded") && ready.contains("produce log: "), "{ready}");
+    assert_eq!(client.metric(WAL_FAILED).await, Some(1));
+    assert_eq!(client.metric(REJECTED).await, Some(20), "each refused message is counted");
+    assert!(client.metric(AVAILABLE).await.unwrap() < 64 << 10);
+    assert_eq!(produced(&client).await, 20, "what was refused is not counted as produced");
+    assert!(client.metric("narad_errors_total{component=\"storage\",kind=\"commit\"}").await.unwrap() > 0);
+
+    assert_eq!(client.drain().await.len(), 20, "consume and ack go on while the disk is full");
+    let copies = ledger.count(&client, PARTITIONS).await;
+    ledger.check(&copies, 1, 0);
 
     fs::remove_file(ballast).unwrap();
-    client.produce_until_accepted("after").await;
-    delivered.extend(client.drain().await);
-    let delivered: HashSet<String> = delivered.into_iter().collect();
-    assert!(accepted.is_subset(&delivered), "every 202 is delivered");
-    assert!(refused.is_disjoint(&delivered), "nothing that was refused ever appears");
-    assert!(delivered.contains("after"));
-    let (_, ready) = client.get("/readyz").await;
-    assert!(!ready.contains("degraded"), "healed: {ready}");
+    // The very next one: nothing has to be waited for.
+    produce_all(&client, &mut ledger, 40..50, 202).await;
+    client.settled().await;
+    healed(&client).await;
+    let delivered = client.drain().await;
+    assert_eq!(delivered.len(), 10, "what was refused never appears, what was settled does not come again");
+    let copies = ledger.count(&client, PARTITIONS).await;
+    ledger.check(&copies, 1, 0);
+
+    // Not even after a crash.
+    broker.kill();
+    let broker = Broker::start(&disk.data()).await;
+    let client = broker.client("full");
+    client.settled().await;
+    let copies = ledger.count(&client, PARTITIONS).await;
+    ledger.check(&copies, 2, 0);
+    assert!(broker.terminate().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn po_03_a_log_poisoned_on_a_full_disk_reopens_itself_and_is_named_until_then() {
+    if !can_trace() {
+        return;
+    }
+    let Some(disk) = SmallDisk::mount(24) else { return };
+    let mut broker = Broker::start(&disk.data()).await;
+    broker.create_topic("full").await;
+    let (client, mut ledger) = (broker.client("full"), Ledger::default());
+    produce_all(&client, &mut ledger, 0..9, 202).await;
+    client.settled().await;
+    assert_eq!(client.metric(POISONED).await, None);
+
+    let ballast = disk.fill();
+    let wal = disk.data().join("ingress/produce/00000000000000000000.log");
+    let uncuttable = Attached::to(&broker, &["ftruncate:error=EIO"], &[wal]);
+    // A failed write that cannot be cut off poisons the log; that is no full disk any more.
+    for n in 9..15 {
+        let answer = client.produce("", &payload(n)).await;
+        assert!([500, 503].contains(&answer.status), "{answer:?}");
+        ledger.answered(&payload(n), false);
+    }
+    uncuttable.has_injected().await;
+    let ready = readiness(&client).await;
+    assert!(ready.contains("produce log: ") && ready.contains("poisoned"), "{ready}");
+    assert_eq!(client.metric(WAL_FAILED).await, Some(1));
+    assert!(client.metric(POISONED).await.unwrap() >= 1);
+    assert_eq!(client.drain().await.len(), 9, "reads go on");
+
+    drop(uncuttable);
+    fs::remove_file(ballast).unwrap();
+    client.produce_until_accepted("", "after", HEALING).await;
+    ledger.answered("after", true);
+    healed(&client).await;
+    client.settled().await;
+    assert_eq!(client.drain().await, ["after"]);
+    let copies = ledger.count(&client, PARTITIONS).await;
+    ledger.check(&copies, 1, 0);
+
+    broker.kill();
+    let broker = Broker::start(&disk.data()).await;
+    let client = broker.client("full");
+    client.settled().await;
+    let copies = ledger.count(&client, PARTITIONS).await;
+    ledger.check(&copies, 2, 0);
+    assert!(broker.terminate().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn po_03_a_poisoned_partition_is_named_until_it_has_reopened_itself() {
+    if !can_trace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path()).await;
+    broker.create_topic("full").await;
+    let client = broker.client("full");
+    assert_eq!(client.produce("?partition=0", "before").await.status, 202);
+    client.settled().await;
+    let partition = dir.path().join("topics/full/p00000/00000000000000000000.log");
+    let failing = Attached::to(&broker, &["fdatasync:error=EIO"], &[partition]);
+    assert_eq!(client.produce("?partition=0", "after").await.status, 202);
+    failing.has_injected().await;
+    let begin = tokio::time::Instant::now();
+    while !readiness(&client).await.contains("full/0: the log is poisoned") {
+        assert!(begin.elapsed() < HEALING, "{}", readiness(&client).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(client.metric(POISONED).await.unwrap() >= 1);
+    assert_eq!(client.metric(WAL_FAILED).await, Some(0), "the produce log is well");
+    assert_eq!(client.replay(0, 0).await.len(), 1, "reads go on, and show nothing that is not synced");
+    drop(failing);
+    client.settled().await;
+    healed(&client).await;
+    assert_eq!(client.drain().await, ["before", "after"]);
     assert!(broker.terminate().await.success());
 }
 
@@ -187,38 +239,47 @@ async fn a_start_on_a_full_disk_serves_reads_and_deletes() {
     let Some(disk) = SmallDisk::mount(24) else { return };
     let mut broker = Broker::start(&disk.data()).await;
     broker.create_topic("full").await;
-    for n in 0..10 {
-        assert_eq!(Client::new(&broker).produce(&payload(n)).await.status(), 202);
-    }
-    settle(&Client::new(&broker)).await;
+    broker.create_topic("kept").await;
+    let (client, mut ledger) = (broker.client("full"), Ledger::default());
+    produce_all(&client, &mut ledger, 0..10, 202).await;
+    assert_eq!(broker.client("kept").produce("", "kept").await.status, 202);
+    client.settled().await;
     broker.kill();
     disk.fill();
+    assert_eq!(free_bytes(disk.dir.path()), 0);
 
+    let mut broker = Broker::start(&disk.data()).await;
+    let (client, kept) = (broker.client("full"), broker.client("kept"));
+    produce_all(&client, &mut ledger, 10..12, 503).await;
+    let copies = ledger.count(&client, PARTITIONS).await;
+    ledger.check(&copies, 1, 0);
+    assert_eq!(client.drain().await.len(), 10);
+    assert_eq!(kept.drain().await, ["kept"]);
+    let deleted = client.delete().await;
+    assert_eq!(deleted.status, 204, "{}", deleted.body);
+    let freed = freed(disk.dir.path(), 10 * 40_000).await;
+    assert!(freed >= 10 * 40_000, "a delete frees what the topic took; this one freed {freed} bytes");
+    assert_eq!(client.consume("").await.status, 404);
+    kept.produce_until_accepted("", "again", HEALING).await;
+    kept.settled().await;
+    assert_eq!(kept.drain().await, ["again"]);
+
+    broker.kill();
     let broker = Broker::start(&disk.data()).await;
-    let client = Client::new(&broker);
-    let (status, body) = client.get("/v1/topics/full/consume?wait=5s").await;
-    assert_eq!(status, 200, "{body}");
-    let before = free_bytes(disk.dir.path());
-    let deleted = client.http.delete(format!("{}/v1/topics/full", client.url)).send().await.unwrap();
-    assert_eq!(deleted.status(), 204, "{}", deleted.text().await.unwrap());
-    assert!(free_bytes(disk.dir.path()) > before, "a delete frees space");
+    assert_eq!(broker.client("full").consume("").await.status, 404, "a deleted topic stays deleted");
+    assert!(!disk.data().join("topics/full").exists());
     assert!(broker.terminate().await.success());
 }
 
-/// Waits until everything produced is in its partition.
-async fn settle(client: &Client) {
-    for _ in 0..100 {
-        let (_, body) = client.get("/v1/topics/full").await;
-        let topic: Value = serde_json::from_str(&body).unwrap();
-        let stats = topic["partition_stats"].as_array().unwrap();
-        let visible: u64 =
-            stats.iter().map(|partition| partition["high_watermark"].as_u64().unwrap_or(0)).sum();
-        if visible >= 10 {
-            return;
+/// Waits until so much is free, a few seconds at most, and returns what is.
+async fn freed(path: &Path, expected: u64) -> u64 {
+    for _ in 0..50 {
+        if free_bytes(path) >= expected {
+            break;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("not all messages reached their partitions");
+    free_bytes(path)
 }
 
 fn free_bytes(path: &Path) -> u64 {

@@ -156,6 +156,7 @@ impl Catalog {
                     empty: life.empty.load(Ordering::Relaxed),
                     extended: life.extended.load(Ordering::Relaxed),
                     released: life.released.load(Ordering::Relaxed),
+                    rejections: life.rejections(),
                 }
             })
             .collect();

@@ -34,9 +34,19 @@ pub(super) struct TopicLife {
     /// Leases given back.
     pub(super) released: AtomicU64,
     partitions: Mutex<BTreeMap<PartitionId, PartitionCounts>>,
+    rejections: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl TopicLife {
+    /// Counts `messages` that were not taken, by one of a fixed list of reasons.
+    pub(super) fn reject(&self, reason: &'static str, messages: u64) {
+        *self.rejections.lock().entry(reason).or_default() += messages;
+    }
+
+    pub(super) fn rejections(&self) -> BTreeMap<&'static str, u64> {
+        self.rejections.lock().clone()
+    }
+
     pub(super) fn count(&self, partition: PartitionId, change: impl FnOnce(&mut PartitionCounts)) {
         change(self.partitions.lock().entry(partition).or_default());
     }
@@ -65,4 +75,6 @@ pub struct TopicCounts {
     pub extended: u64,
     /// Leases given back.
     pub released: u64,
+    /// Messages that were not taken, by reason.
+    pub rejections: BTreeMap<&'static str, u64>,
 }

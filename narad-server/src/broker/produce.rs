@@ -6,7 +6,7 @@ use bytes::Bytes;
 use narad_core::plugin::PartitionId;
 
 use super::{Broker, BrokerError, catalog::TopicEntry, placement};
-use crate::ingress::Staged;
+use crate::ingress::{IngressError, Staged};
 
 /// The largest payload of a message, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
@@ -59,7 +59,10 @@ impl Broker {
 
     async fn take(&self, entry: &TopicEntry, staged: Vec<Staged>) -> Result<(), BrokerError> {
         let sizes: Vec<_> = staged.iter().map(|one| (one.partition, one.payload.len() as u64)).collect();
-        self.0.ingress.produce(staged).await?;
+        if let Err(error) = self.0.ingress.produce(staged).await {
+            entry.life.reject(reason(&error), sizes.len() as u64);
+            return Err(error.into());
+        }
         for (partition, bytes) in sizes {
             entry.life.count(partition, |counts| {
                 counts.produced += 1;
@@ -67,6 +70,16 @@ impl Broker {
             });
         }
         Ok(())
+    }
+}
+
+/// The label that a refusal is counted under.
+fn reason(error: &IngressError) -> &'static str {
+    match error {
+        IngressError::Full => "queue_full",
+        IngressError::DiskFull(_) => "disk_full",
+        IngressError::Failed(_) => "wal_failed",
+        IngressError::Closed => "shutting_down",
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the broker tells of its partitions and of itself. Opens no log and keeps none open.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use narad_core::{
     plugin::PartitionId,
@@ -9,6 +9,9 @@ use narad_core::{
 
 use super::{Broker, BrokerError, TopicCounts, produce::check_partition};
 use crate::meta::Topic;
+
+/// How long a scrape waits for the disk.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a partition is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct Gauges {
     pub backlog: u64,
     /// Whether the produce WAL takes nothing.
     pub wal_failed: bool,
+    /// Bytes that the file system of the data directory has left; `None` when it gives no answer.
+    pub available_bytes: Option<u64>,
     /// Failures by component and kind.
     pub errors: Vec<((&'static str, &'static str), u64)>,
 }
@@ -69,14 +74,21 @@ impl Broker {
         Ok((entry.topic.clone(), self.0.runtime.run_blocking(name, look).await))
     }
 
-    /// Numbers for the metrics.
-    pub fn gauges(&self) -> Gauges {
+    /// Numbers for the metrics. Answers within a second, even when the disk does not.
+    pub async fn gauges(&self) -> Gauges {
         Gauges {
             topics: self.0.catalog.counts(),
             backlog: self.0.ingress.backlog(),
             wal_failed: self.0.ingress.failure().is_some(),
+            available_bytes: self.available_bytes().await,
             errors: self.0.runtime.metrics().errors(),
         }
+    }
+
+    async fn available_bytes(&self) -> Option<u64> {
+        let (disk, dir) = (Arc::clone(self.0.runtime.disk()), self.0.store.meta_dir());
+        let look = self.0.runtime.run_blocking("metrics", move || disk.available_bytes(&dir));
+        tokio::time::timeout(PATIENCE, look).await.ok()?.ok()
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn members(State(app): State<App>) -> Response {
 
 /// Prometheus text.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let (gauges, mut out) = (app.broker().gauges(), Exposition::default());
+    let (gauges, mut out) = (app.broker().gauges().await, Exposition::default());
     for topic in &gauges.topics {
         let name = &*topic.topic;
         for (partition, counts) in &topic.partitions {
@@ -60,6 +60,9 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
         out.counter(names::CONSUME_EMPTY, &[("topic", name)], topic.empty);
         out.counter(names::ACK_EXTENDED, &[("topic", name)], topic.extended);
         out.counter(names::NACK, &[("topic", name)], topic.released);
+        for (reason, count) in &topic.rejections {
+            out.counter(names::PRODUCE_REJECTIONS, &[("topic", name), ("reason", reason)], *count);
+        }
     }
     for ((route, method, status), count) in app.0.requests.answered() {
         let status = status.to_string();
@@ -69,6 +72,9 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     out.gauge(names::HTTP_IN_FLIGHT, &[], app.0.requests.in_flight());
     out.gauge(names::DISPATCH_BACKLOG, &[], gauges.backlog);
     out.gauge(names::WAL_FAILED, &[], u64::from(gauges.wal_failed));
+    if let Some(bytes) = gauges.available_bytes {
+        out.gauge(names::DATA_DIR_AVAILABLE, &[], bytes);
+    }
     for ((component, kind), count) in gauges.errors {
         out.counter(names::ERRORS, &[("component", component), ("kind", kind)], count);
     }

@@ -4,6 +4,8 @@
 pub const MESSAGES_PRODUCED: &str = "narad_messages_produced_total";
 /// Bytes of their payloads.
 pub const BYTES_PRODUCED: &str = "narad_bytes_produced_total";
+/// Messages that were not taken, by topic and reason: `disk_full`, `queue_full`, `wal_failed`, `shutting_down`.
+pub const PRODUCE_REJECTIONS: &str = "narad_produce_rejections_total";
 /// Messages handed to consumers, by topic and partition; repeats included.
 pub const MESSAGES_CONSUMED: &str = "narad_messages_consumed_total";
 /// Bytes of their payloads.
@@ -22,5 +24,7 @@ pub const HTTP_IN_FLIGHT: &str = "narad_http_requests_in_flight";
 pub const DISPATCH_BACKLOG: &str = "narad_ingress_dispatch_backlog_records";
 /// 1 while the produce WAL takes nothing.
 pub const WAL_FAILED: &str = "narad_ingress_wal_failed";
+/// Bytes that the file system of the data directory has left; absent while it gives no answer.
+pub const DATA_DIR_AVAILABLE: &str = "narad_data_dir_available_bytes";
 /// Failures by component and kind.
 pub const ERRORS: &str = "narad_errors_total";
