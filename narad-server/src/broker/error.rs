@@ -124,7 +124,7 @@ impl From<QueueError> for BrokerError {
     fn from(error: QueueError) -> Self {
         match error {
             QueueError::Gone => Self::LeaseGone,
-            QueueError::Storage(source) => Self::Storage(source),
+            QueueError::Storage(source) => source.into(),
             QueueError::Closed => Self::ShuttingDown,
         }
     }

@@ -63,6 +63,10 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
             (StatusCode::SERVICE_UNAVAILABLE, Some(1))
         }
         BrokerError::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
+        // Nothing is broken: descriptors come back as connections end and idle logs give theirs up.
+        BrokerError::Ingress(error) | BrokerError::Storage(error) if error.is_out_of_descriptors() => {
+            (StatusCode::SERVICE_UNAVAILABLE, Some(1))
+        }
         BrokerError::Ingress(_)
         | BrokerError::Storage(_)
         | BrokerError::Meta(_)
@@ -108,4 +112,33 @@ pub(super) fn missing(what: &'static str) -> std::future::Ready<ApiError> {
 
 pub(super) fn not_implemented(what: &str) -> ApiError {
     ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("this version of narad has no {what} yet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use narad_core::Error;
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::{ingress::IngressError, queue::QueueError};
+
+    fn answer(error: impl Into<BrokerError>) -> (u16, Option<u32>) {
+        let error = ApiError::from(error.into());
+        (error.status.as_u16(), error.retry_after)
+    }
+
+    #[test]
+    fn what_passes_is_503_with_a_time_to_retry_wherever_it_comes_from() {
+        let failed = |errno: Errno| Error::io("open", "/data/00000000000000000000.log", errno.into());
+        let cases = [(Errno::MFILE, Some(1)), (Errno::NFILE, Some(1)), (Errno::NOSPC, Some(5))];
+        for (errno, retry) in cases {
+            assert_eq!(answer(failed(errno)), (503, retry), "{errno:?}");
+            assert_eq!(answer(QueueError::Storage(failed(errno))), (503, retry), "{errno:?} of a queue");
+        }
+        assert_eq!(answer(IngressError::Failed(failed(Errno::MFILE))), (503, Some(1)));
+        let poisoned = Error::Poisoned { source: std::sync::Arc::new(failed(Errno::MFILE)) };
+        assert_eq!(answer(poisoned), (503, Some(1)));
+        assert_eq!(answer(failed(Errno::IO)), (500, None), "a disk that fails does not pass");
+        assert_eq!(answer(IngressError::Failed(failed(Errno::IO))), (500, None));
+    }
 }
