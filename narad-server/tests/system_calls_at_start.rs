@@ -9,7 +9,7 @@ mod real_broker;
 
 use std::{ops::Range, path::Path, sync::Arc};
 
-use real_broker::{Broker, Client, Ledger, can_trace, copy_tree, has_injected, under_strace};
+use real_broker::{Broker, Client, Ledger, can_trace, copy_tree, has_injected, reason, under_strace};
 use serde_json::Value;
 use tokio::{sync::Semaphore, task::JoinSet};
 
@@ -80,7 +80,7 @@ async fn calls_of_a_start_fail() {
             let _place = room.acquire_owned().await.unwrap();
             tokio::spawn(async move { run(template.path(), fault).await })
                 .await
-                .map_err(|panic| format!("{fault:?}: {:?}", panic.into_panic().downcast_ref::<String>()))
+                .map_err(|panic| format!("{fault:?}: {}", reason(panic)))
         });
     }
     let mut failed = Vec::new();

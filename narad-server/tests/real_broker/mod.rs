@@ -37,6 +37,13 @@ pub struct Ended {
     pub said: String,
 }
 
+/// What a case that runs as a task of its own panicked with.
+pub fn reason(panic: tokio::task::JoinError) -> String {
+    let payload = panic.into_panic();
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    payload.downcast_ref::<String>().cloned().or(text).unwrap_or_default()
+}
+
 /// `narad serve --dev` on a free port.
 pub fn serve(data_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_narad"));
