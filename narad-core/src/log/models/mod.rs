@@ -15,6 +15,7 @@
 
 mod combine;
 mod commit;
+mod release;
 mod sweep;
 mod truncate;
 mod wake;
