@@ -17,6 +17,7 @@ use std::{
 use async_trait::async_trait;
 use narad_core::{
     plugin::{Incarnation, PartitionId},
+    runtime::Runtime,
     store::{Store, TopicSpec},
 };
 use parking_lot::RwLock;
@@ -54,6 +55,7 @@ struct Cached {
 }
 
 pub(super) struct Catalog {
+    runtime: Runtime,
     meta: Arc<dyn MetaStore>,
     version: watch::Receiver<u64>,
     store: Store,
@@ -62,8 +64,8 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
-    pub(super) fn new(meta: Arc<dyn MetaStore>, store: Store, plugins: Plugins) -> Self {
-        Self { version: meta.version(), meta, store, plugins, entries: RwLock::default() }
+    pub(super) fn new(runtime: Runtime, meta: Arc<dyn MetaStore>, store: Store, plugins: Plugins) -> Self {
+        Self { runtime, version: meta.version(), meta, store, plugins, entries: RwLock::default() }
     }
 
     pub(super) fn meta(&self) -> &Arc<dyn MetaStore> {
@@ -94,7 +96,14 @@ impl Catalog {
             return Ok(Some(Arc::clone(&cached.entry)));
         }
         match self.meta.topic(name).await? {
-            Some(topic) => self.adopt(topic, version).map(Some),
+            Some(topic) => {
+                let before = self.entries.read().get(name).map(|cached| cached.entry.topic.version);
+                let entry = self.adopt(topic, version)?;
+                if before.is_some_and(|before| before != entry.topic.version) {
+                    self.check_incarnation(&entry);
+                }
+                Ok(Some(entry))
+            }
             None => {
                 self.forget(name);
                 Ok(None)
@@ -136,6 +145,18 @@ impl Catalog {
         let cached = Cached { entry: Arc::clone(&entry), checked: AtomicU64::new(version) };
         entries.insert(Arc::clone(&entry.topic.name), cached);
         Ok(entry)
+    }
+
+    /// Has the store look at the topic's directory and its open logs again, in the background: a produce does not wait
+    /// for a partition that is slow to open.
+    fn check_incarnation(&self, entry: &TopicEntry) {
+        let (store, spec) = (self.store.clone(), Arc::clone(entry.spec()));
+        let (runtime, name) = (self.runtime.clone(), Arc::clone(&spec.name));
+        tokio::spawn(async move {
+            if let Err(error) = runtime.run_blocking(&name, move || store.check_incarnation(&spec)).await {
+                tracing::warn!(topic = %name, %error, "the topic's directory could not be looked at again");
+            }
+        });
     }
 
     pub(super) fn forget(&self, name: &str) {

@@ -13,6 +13,9 @@ pub enum BrokerError {
     /// There is no such topic.
     #[error("there is no topic {0}")]
     NoTopic(String),
+    /// There is no such directory, or a topic has it.
+    #[error("there is no directory {0} without a topic")]
+    NoDirectory(String),
     /// No topic can have that name.
     #[error("\"{0}\" cannot be a topic: a name is 1 to 200 of A-Z a-z 0-9 . _ -, and neither . nor ..")]
     TopicName(String),

@@ -5,6 +5,7 @@
 mod catalog;
 mod consume;
 mod counters;
+mod directories;
 mod error;
 mod placement;
 mod plugins;
@@ -74,7 +75,7 @@ impl Broker {
         };
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
         let plugins = Plugins::new(registry, config.storage.clone(), queues.notifier())?;
-        let catalog = Arc::new(Catalog::new(Arc::new(meta), store.clone(), plugins));
+        let catalog = Arc::new(Catalog::new(runtime.clone(), Arc::new(meta), store.clone(), plugins));
         let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
         let ingress =
             Ingress::open(&runtime, store.ingress_dir(), partitions, IngressOptions::default()).await?;
@@ -89,6 +90,7 @@ impl Broker {
             startup: Startup::default(),
         }));
         broker.open_partitions();
+        broker.reclaim_from_time_to_time();
         Ok(broker)
     }
 

@@ -49,7 +49,7 @@ impl Broker {
     /// # Errors
     /// `TopicName`, `Invalid`, `TopicExists`.
     pub async fn create_topic(&self, new: NewTopic) -> Result<Topic, BrokerError> {
-        let topic = self.checked(new)?;
+        let topic = self.checked(new, Incarnation::new(rand::random()))?;
         let broker = self.clone();
         to_the_end(async move {
             let catalog = &broker.0.catalog;
@@ -61,13 +61,12 @@ impl Broker {
         .await
     }
 
-    fn checked(&self, new: NewTopic) -> Result<Topic, BrokerError> {
+    pub(super) fn checked(&self, new: NewTopic, id: Incarnation) -> Result<Topic, BrokerError> {
         let defaults = &self.0.defaults;
         let name = TopicName::new(&new.name).map_err(|_| BrokerError::TopicName(new.name.clone()))?;
         check_topic_name(&new.name).map_err(|error| BrokerError::invalid("name", error.to_string()))?;
         let partitions = non_zero(new.partitions).unwrap_or(defaults.default_partitions);
         check_partitions(partitions, defaults)?;
-        let id = Incarnation::new(rand::random());
         let mut topic = Topic::new(name, id, partitions, self.0.runtime.clock().unix_ms());
         topic.retention_ms = check_retention(new.retention_ms.unwrap_or(defaults.default_retention_age_ms))?;
         topic.visibility_timeout_ms =
@@ -158,7 +157,11 @@ impl Broker {
                 move || store.delete_topic(&name, id)
             });
             match files.await {
-                Ok(()) => tracing::info!(topic = %name, %id, "topic deleted"),
+                Ok(()) => {
+                    tracing::info!(topic = %name, %id, "topic deleted");
+                    // Of this incarnation there may be more, set aside by an earlier one.
+                    broker.reclaim(|directory| directory.topic == name).await;
+                }
                 Err(error) => {
                     broker.0.runtime.metrics().error("broker", "delete_files");
                     tracing::error!(topic = %name, %id, %error, "the files of a deleted topic could not be removed");

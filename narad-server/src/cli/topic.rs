@@ -8,7 +8,7 @@ use serde_json::{Number, json};
 use super::{
     client::{
         Client,
-        model::{NewTopic, Topic, TopicChange},
+        model::{AdoptedTopic, NewTopic, Topic, TopicChange},
     },
     duration,
     error::{CliError, Outcome},
@@ -26,6 +26,8 @@ pub(super) enum TopicCommand {
     Info(InfoArgs),
     /// Change a topic's settings
     Edit(EditArgs),
+    /// Make a topic of a directory below topics/ that has none: data that came from elsewhere, or was set aside
+    Adopt(AdoptArgs),
     /// Delete a topic and every message in it
     Rm {
         /// The topic
@@ -41,6 +43,19 @@ pub(super) struct AddArgs {
     #[command(flatten)]
     settings: Settings,
     /// How long a consumer has for a message before others get it, as 30s; fixed once created
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    visibility_timeout: Option<Duration>,
+}
+
+/// A directory to be made a topic; what is not given takes the broker's default, but retention, which is for ever, and
+/// partitions, which are those in the directory.
+#[derive(Debug, Args)]
+pub(super) struct AdoptArgs {
+    /// The directory's name below topics/; without one, those that have no topic are listed
+    directory: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
+    /// How long a consumer has for a message before others get it, as 30s; fixed once adopted
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     visibility_timeout: Option<Duration>,
 }
@@ -111,6 +126,12 @@ pub(super) async fn run(
             let topic = client.edit_topic(&args.topic, &args.settings.into()).await?;
             show(&topic, "changed", out)?;
         }
+        TopicCommand::Adopt(AdoptArgs { directory: Some(directory), settings, visibility_timeout }) => {
+            let visibility_timeout_ms = visibility_timeout.map(millis);
+            let settings = AdoptedTopic { settings: settings.into(), visibility_timeout_ms };
+            show(&client.adopt(&directory, &settings).await?, "adopted", out)?;
+        }
+        TopicCommand::Adopt(_) => list_directories(client, out).await?,
         TopicCommand::Rm { topic } => {
             client.delete_topic(&topic).await?;
             if out.is_json() {
@@ -155,6 +176,27 @@ async fn list(client: &Client, out: &mut Output) -> Result<(), CliError> {
         .collect();
     let names = ["TOPIC", "PARTITIONS", "RETENTION", "VISIBILITY", "CREATED"];
     Ok(out.line(table(names, [false, true, false, false, false], &rows))?)
+}
+
+async fn list_directories(client: &Client, out: &mut Output) -> Result<(), CliError> {
+    let found = client.directories().await?.directories;
+    if out.is_json() {
+        return Ok(found.iter().try_for_each(|directory| out.object(directory))?);
+    }
+    if found.is_empty() {
+        out.remark("every directory has a topic");
+        return Ok(());
+    }
+    let rows: Vec<[String; 5]> = found
+        .into_iter()
+        .map(|found| {
+            let set_aside = if found.quarantined { "yes" } else { "no" };
+            let id = found.id.unwrap_or_else(|| "-".to_owned());
+            [found.directory, found.topic, id, found.partitions.to_string(), set_aside.to_owned()]
+        })
+        .collect();
+    let names = ["DIRECTORY", "TOPIC", "ID", "PARTITIONS", "SET ASIDE"];
+    Ok(out.line(table(names, [false, false, false, true, false], &rows))?)
 }
 
 /// One line on a topic, after something was done to it.

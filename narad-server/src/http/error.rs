@@ -50,7 +50,7 @@ impl From<BrokerError> for ApiError {
 
 fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
     match error {
-        BrokerError::NoTopic(_) => (StatusCode::NOT_FOUND, None),
+        BrokerError::NoTopic(_) | BrokerError::NoDirectory(_) => (StatusCode::NOT_FOUND, None),
         BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
         BrokerError::TopicExists { .. } => (StatusCode::CONFLICT, None),
         BrokerError::MessageTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, None),

@@ -3,6 +3,7 @@
 mod batch;
 mod body;
 mod counting;
+mod directories;
 mod error;
 mod guard;
 mod head;
@@ -103,6 +104,8 @@ impl App {
             .route("/v1/users/{user}", get(no_users).delete(no_users))
             .route("/v1/users/{user}/grants", put(no_users))
             .route("/v1/users/{user}/password", put(no_users))
+            .route("/v1/directories", get(directories::list))
+            .route("/v1/directories/{directory}/adopt", post(directories::adopt))
             .route("/v1/cluster/members", get(health::members))
             .route("/healthz", get(health::alive))
             .route("/readyz", get(health::ready))

@@ -25,7 +25,7 @@ const DEFAULT_PAGE: u64 = 100;
 
 /// A topic, as clients see it.
 #[derive(Serialize)]
-struct TopicObject<'a> {
+pub(super) struct TopicObject<'a> {
     name: &'a str,
     id: String,
     partitions: u32,
@@ -39,7 +39,7 @@ struct TopicObject<'a> {
 }
 
 impl<'a> TopicObject<'a> {
-    fn new(topic: &'a Topic) -> Self {
+    pub(super) fn new(topic: &'a Topic) -> Self {
         Self {
             name: &topic.name,
             id: topic.id.to_string(),

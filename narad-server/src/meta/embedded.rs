@@ -14,7 +14,9 @@ use std::{
 use async_trait::async_trait;
 use narad_core::{disk::Disk, plugin::Incarnation};
 use parking_lot::{Mutex, RwLock};
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, WriteTransaction};
+use redb::{
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableError, WriteTransaction,
+};
 use tokio::sync::watch;
 
 use super::{
@@ -22,7 +24,7 @@ use super::{
     failure::Failure,
     file, record,
     reserve::Reserve,
-    tables::{FOLDED, NUMBERS, TOPICS},
+    tables::{DELETED, FOLDED, NUMBERS, TOPICS},
 };
 
 /// The embedded metastore. Cheap to clone.
@@ -239,6 +241,7 @@ impl MetaStore for RedbMetaStore {
                 return Err(Failure::Refused(MetaError::Exists { existing: existing.value().into() }));
             }
             folded.insert(folded_name.as_str(), &*topic.name)?;
+            transaction.open_table(DELETED)?.remove(topic.id.to_string().as_str())?;
             topic.version = version;
             transaction.open_table(TOPICS)?.insert(&*topic.name, record::encode(&topic)?.as_slice())?;
             Ok(topic)
@@ -306,7 +309,17 @@ impl MetaStore for RedbMetaStore {
             }
             topics.remove(name.as_str())?;
             transaction.open_table(FOLDED)?.remove(name.to_ascii_lowercase().as_str())?;
+            transaction.open_table(DELETED)?.insert(id.to_string().as_str(), name.as_str())?;
             Ok(())
+        })
+        .await
+    }
+
+    async fn is_deleted(&self, id: Incarnation) -> Result<bool, MetaError> {
+        self.reading(move |transaction| match transaction.open_table(DELETED) {
+            Ok(deleted) => Ok(deleted.get(id.to_string().as_str())?.is_some()),
+            Err(TableError::TableDoesNotExist(_)) => Ok(false),
+            Err(error) => Err(error.into()),
         })
         .await
     }

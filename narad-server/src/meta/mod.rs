@@ -83,7 +83,8 @@ pub enum MetaError {
 /// 1. A change that was answered `Ok` survives a power loss.
 /// 2. Each change moves the version that `version` watches, after it can be read and before it is answered.
 /// 3. Names are unique without regard to ASCII case. Creating and deleting are atomic: a crash leaves a topic whole or gone.
-/// 4. Dropping a call's future does not undo the change, nor half of it.
+/// 4. A deleted incarnation is told of for ever, unless a topic of that incarnation is created again.
+/// 5. Dropping a call's future does not undo the change, nor half of it.
 #[async_trait]
 pub trait MetaStore: Debug + Send + Sync + 'static {
     /// The version of all metadata: it grows with each change and may grow without one.
@@ -117,6 +118,10 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// `NotFound` also when the name belongs to another incarnation.
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError>;
+
+    /// Whether a topic of this incarnation was here and was deleted: the word on which its data are removed. Not of one
+    /// that was never here.
+    async fn is_deleted(&self, id: Incarnation) -> Result<bool, MetaError>;
 
     /// Lets go of what the store holds; every later call answers `Closed`.
     async fn close(&self);

@@ -6,5 +6,7 @@ use redb::TableDefinition;
 pub(super) const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");
 /// Names by their lower-case form, so that no two differ in case alone.
 pub(super) const FOLDED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_folded");
+/// The names of topics that were deleted, by the hexadecimal incarnation. Not in a file of before there was one.
+pub(super) const DELETED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_deleted");
 /// Numbers of the store itself: `version`.
 pub(super) const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");

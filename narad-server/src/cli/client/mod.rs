@@ -12,7 +12,7 @@ use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header::RETRY_AFTER};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use self::model::{NewTopic, Topic, TopicChange, TopicPage};
+use self::model::{AdoptedTopic, Directories, NewTopic, Topic, TopicChange, TopicPage};
 pub(super) use self::{error::ClientError, message::Message};
 
 /// Where a server is looked for when nobody says.
@@ -98,6 +98,17 @@ impl Client {
     /// Creates a topic.
     pub(crate) async fn create_topic(&self, topic: &NewTopic) -> Result<Topic> {
         let request = self.request(Method::POST, &["topics"])?.json(topic);
+        self.json(request).await
+    }
+
+    /// The directories that no topic has.
+    pub(crate) async fn directories(&self) -> Result<Directories> {
+        self.json(self.request(Method::GET, &["directories"])?).await
+    }
+
+    /// Makes a topic of a directory that none has.
+    pub(crate) async fn adopt(&self, directory: &str, settings: &AdoptedTopic) -> Result<Topic> {
+        let request = self.request(Method::POST, &["directories", directory, "adopt"])?.json(settings);
         self.json(request).await
     }
 

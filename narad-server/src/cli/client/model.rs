@@ -16,6 +16,17 @@ pub(crate) struct NewTopic {
     pub(crate) visibility_timeout_ms: Option<u64>,
 }
 
+/// What a topic that is made of a directory is to be like.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct AdoptedTopic {
+    /// What was asked for.
+    #[serde(flatten)]
+    pub(crate) settings: TopicChange,
+    /// How long a lease lasts; fixed for the topic's life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) visibility_timeout_ms: Option<u64>,
+}
+
 /// Settings of a topic that can change.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct TopicChange {
@@ -96,4 +107,30 @@ pub(crate) struct TopicPage {
     /// Asks for the next page; empty on the last.
     #[serde(default)]
     pub(crate) next_page_token: String,
+}
+
+/// Directories that no topic has.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Directories {
+    /// By name.
+    pub(crate) directories: Vec<Directory>,
+}
+
+/// A directory that no topic has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Directory {
+    /// Its name.
+    pub(crate) directory: String,
+    /// The name that its topic had.
+    pub(crate) topic: String,
+    /// Which life of the name it belongs to, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// Partitions in it.
+    pub(crate) partitions: u32,
+    /// Whether the server has set it aside.
+    pub(crate) quarantined: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
 }

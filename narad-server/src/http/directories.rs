@@ -1,0 +1,70 @@
+//! `/v1/directories`: directories of data that no topic has, and making topics of them.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{ApiError, App, params::json_body, topics::TopicObject};
+use crate::broker::NewTopic;
+
+/// A directory, as clients see it.
+#[derive(Serialize)]
+struct DirectoryObject {
+    directory: String,
+    topic: String,
+    /// Absent for one that does not say whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    partitions: u32,
+    quarantined: bool,
+}
+
+#[derive(Serialize)]
+struct Directories {
+    directories: Vec<DirectoryObject>,
+}
+
+pub(super) async fn list(State(app): State<App>) -> Result<Response, ApiError> {
+    let directories = app.broker().directories().await?.into_iter().map(|found| DirectoryObject {
+        directory: found.entry,
+        topic: found.topic.as_ref().to_owned(),
+        id: found.incarnation.map(|id| id.to_string()),
+        partitions: found.partitions,
+        quarantined: found.quarantined,
+    });
+    Ok(Json(Directories { directories: directories.collect() }).into_response())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct AdoptBody {
+    partitions: Option<u32>,
+    retention_ms: Option<u64>,
+    visibility_timeout_ms: Option<u64>,
+    max_in_flight_per_partition: Option<u32>,
+    max_acked_ahead_per_partition: Option<u32>,
+}
+
+pub(super) async fn adopt(
+    State(app): State<App>,
+    Path(directory): Path<String>,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let body: AdoptBody = if body.is_empty() { AdoptBody::default() } else { json_body(&body)? };
+    let settings = NewTopic {
+        // The directory's.
+        name: String::new(),
+        partitions: body.partitions,
+        retention_ms: body.retention_ms,
+        visibility_timeout_ms: body.visibility_timeout_ms,
+        max_in_flight_per_partition: body.max_in_flight_per_partition,
+        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+    };
+    let topic = app.broker().adopt_topic(&directory, settings).await?;
+    Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())
+}
