@@ -121,6 +121,10 @@ fn at_each_call(failure: Failure, kinds: &[CallKind]) {
         for nth in 1.. {
             let bench = used(nth);
             let fault = bench.disk.inject(Fault::fail(kind, failure).at(nth));
+            if failure == Failure::TooManyFiles {
+                // The same call is tried once more, after others gave theirs back.
+                bench.disk.inject(Fault::fail(kind, failure).at(nth + 1));
+            }
             let life = Life { bench: &bench, fault, why: format!("{failure:?} at {kind:?} {nth}") };
             life.live();
             let hit = bench.disk.fired(fault) > 0;
@@ -152,9 +156,11 @@ fn one_partition_without_descriptors_keeps_no_other_from_opening() {
         let bench = used(1);
         // The second partition is listed, or its newest segment opened, in vain, for as long as it lasts.
         let kind = if name == "p00001" { CallKind::List } else { CallKind::Open };
-        let fault = Fault::fail(kind, Failure::TooManyFiles).named(name);
-        let fault = if kind == CallKind::List { fault.onwards() } else { fault.at(1) };
-        bench.disk.inject(fault);
+        // Each open is tried once more, after others gave theirs back.
+        for nth in [1, 2] {
+            let fault = Fault::fail(kind, Failure::TooManyFiles).named(name);
+            bench.disk.inject(if kind == CallKind::List { fault.onwards() } else { fault.at(nth) });
+        }
         let store = bench.open();
         let failed = store.open_all(&[spec()], Some(1));
         assert_eq!(failed.len(), 1, "{name}: {failed:?}");

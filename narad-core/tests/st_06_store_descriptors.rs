@@ -58,6 +58,21 @@ fn st_06_an_open_that_finds_no_descriptor_gets_one_of_a_log_that_is_idle() {
 }
 
 #[test]
+fn st_06_a_commit_that_opens_its_file_again_gets_a_descriptor_of_a_log_that_is_idle() {
+    let bench = Bench::new(1);
+    let (store, spec) = (bench.open(), topic("orders", 1));
+    let (idle, busy) = (store.log(&spec, p(0)).unwrap(), store.log(&spec, p(1)).unwrap());
+    [&idle, &busy].into_iter().for_each(commit);
+    assert!(busy.release_files());
+    let held = bench.disk.open_files();
+    let fault = bench.disk.inject(Fault::fail(CallKind::Open, Failure::TooManyFiles).named("*.log"));
+    commit(&busy);
+    assert_eq!(bench.disk.fired(fault), 1);
+    assert_eq!(bench.disk.open_files(), held, "one came and one went");
+    commit(&idle);
+}
+
+#[test]
 fn st_06_where_no_log_is_idle_the_open_fails_and_says_why_and_works_later() {
     let bench = Bench::new(1);
     let (store, spec) = (bench.open(), topic("orders", 1));

@@ -4,6 +4,8 @@
 //! any call. Nothing here knows what a frame is.
 
 mod os;
+#[cfg(feature = "engine")]
+mod sparing;
 
 use std::{
     ffi::OsString,
@@ -13,6 +15,8 @@ use std::{
 };
 
 pub use os::OsDisk;
+#[cfg(feature = "engine")]
+pub(crate) use sparing::{Spares, SparingDisk};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

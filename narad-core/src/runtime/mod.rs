@@ -22,7 +22,7 @@ pub(crate) use self::{
 };
 use crate::{
     clock::{Clock, SystemClock},
-    disk::{Disk, OsDisk},
+    disk::{Disk, OsDisk, Spares, SparingDisk},
     plugin::{LogIdentity, WakeNotifier, WakeReason},
     segment::FrameCache,
 };
@@ -59,6 +59,8 @@ pub struct Runtime(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     disk: Arc<dyn Disk>,
+    /// The same.
+    sparing: Arc<SparingDisk>,
     clock: Arc<dyn Clock>,
     /// Absent in a runtime that is driven by hand: work then runs where it is asked for.
     pool: Option<Pool>,
@@ -83,12 +85,14 @@ impl Runtime {
 
     fn build(options: RuntimeOptions, pool: Option<Pool>) -> Self {
         let threaded = pool.is_some();
+        let sparing = Arc::new(SparingDisk::new(options.disk));
         Self(Arc::new(Inner {
             timer: Timer::new(Arc::clone(&options.clock), threaded),
             notifications: Notifications::new(threaded),
             cache: FrameCache::new(options.cache_bytes),
             metrics: Metrics::default(),
-            disk: options.disk,
+            disk: Arc::<SparingDisk>::clone(&sparing),
+            sparing,
             clock: options.clock,
             pool,
         }))
@@ -155,6 +159,11 @@ impl Runtime {
 
     pub(crate) fn announce(&self, notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {
         self.0.notifications.announce(notifier, log, reason);
+    }
+
+    /// Asks `holder` for descriptors where an open finds none.
+    pub(crate) fn share_descriptors(&self, holder: Weak<dyn Spares>) {
+        self.0.sparing.ask(holder);
     }
 
     pub(crate) fn cache(&self) -> &FrameCache {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    disk::Spares,
     log::{self, Log},
     plugin::PartitionId,
 };
@@ -50,26 +51,11 @@ impl Inner {
             return Ok(open.log.clone());
         }
         let changes = topic.retention_changes();
-        let mut open = || {
-            let paths = guarded.prepare(self, spec.incarnation, partition)?;
-            Log::open(&self.runtime, paths.dir(), spec.log_options(partition))
-        };
-        let log = match open() {
-            Err(error) if error.is_out_of_descriptors() && self.release_files() => open()?,
-            opened => opened?,
-        };
+        let paths = guarded.prepare(self, spec.incarnation, partition)?;
+        let log = Log::open(&self.runtime, paths.dir(), spec.log_options(partition))?;
         let open = OpenLog::new(log.clone(), spec.incarnation, partition, spec.retention.clone(), self.now());
         topic.install(open, spec, changes);
         Ok(log)
-    }
-
-    /// Has every log that is idle and clean at this moment give its descriptors back. Returns whether one could.
-    fn release_files(&self) -> bool {
-        let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
-        let logs = topics.iter().flat_map(|topic| topic.open_logs());
-        let released = logs.filter(|open| open.log.release_files()).count();
-        tracing::warn!(released, "out of file descriptors: logs that are idle gave theirs back");
-        released > 0
     }
 
     pub(super) fn check_incarnation(&self, spec: &TopicSpec) -> Result<()> {
@@ -161,6 +147,16 @@ impl Inner {
             }
         });
         outcome.into_inner()
+    }
+}
+
+impl Spares for Inner {
+    fn give_back(&self) {
+        self.count_error("out_of_descriptors");
+        let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
+        let logs = topics.iter().flat_map(|topic| topic.open_logs());
+        let without = logs.filter(|open| open.log.release_files()).count();
+        tracing::warn!(without, "out of file descriptors; logs that nobody uses now hold none any more");
     }
 }
 

@@ -29,7 +29,7 @@ use std::{
     future::Future,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -124,7 +124,10 @@ impl Store {
             lock: Mutex::new(Some(lock)),
         };
         inner.remove_leftovers()?;
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        let spares: Weak<Inner> = Arc::downgrade(&inner);
+        runtime.share_descriptors(spares);
+        Ok(Self { inner })
     }
 
     /// The partition's log, opened if it is not open. Blocks while it, or another log of the topic, is being opened
