@@ -121,10 +121,6 @@ fn at_each_call(failure: Failure, kinds: &[CallKind]) {
         for nth in 1.. {
             let bench = used(nth);
             let fault = bench.disk.inject(Fault::fail(kind, failure).at(nth));
-            if failure == Failure::TooManyFiles {
-                // The same call is tried once more, after others gave theirs back.
-                bench.disk.inject(Fault::fail(kind, failure).at(nth + 1));
-            }
             let life = Life { bench: &bench, fault, why: format!("{failure:?} at {kind:?} {nth}") };
             life.live();
             let hit = bench.disk.fired(fault) > 0;

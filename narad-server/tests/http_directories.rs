@@ -116,7 +116,7 @@ async fn in_04_what_was_never_here_is_set_aside_and_kept_and_gets_its_place_back
     narad.ready().await;
     narad.post(&format!("/v1/directories/{entry}/adopt"), "").await.error(409);
     narad.send(Method::DELETE, "/v1/topics/orders", "").await.is(204);
-    assert_eq!(names(&topics(&narad)), [entry.clone()]);
+    assert_eq!(names(&topics(&narad)), [&*entry]);
     let topic =
         narad.post(&format!("/v1/directories/{entry}/adopt"), r#"{"retention_ms":3600000}"#).await.is(201);
     assert_eq!(topic.json()["retention_ms"], json!(3_600_000));
