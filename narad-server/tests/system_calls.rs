@@ -119,6 +119,25 @@ const OTHER_FAULTS: &[Fault] = &[
     fault(&["openat:error=EROFS"], &["topics/made/p00000/00000000000000000000.log"], Produces::GoOn),
 ];
 
+/// Wherever they go.
+const FAULTS_EVERYWHERE: &[Fault] = &[
+    fault(&["fdatasync:error=EIO"], &[], REFUSED),
+    fault(&["fdatasync:error=EIO", "fsync:error=EIO", "ftruncate:error=EIO"], &[], REFUSED),
+    fault(&["fdatasync:delay_enter=200ms"], &[], Produces::GoOn),
+    fault(&["pwrite64:error=EIO"], &[], REFUSED),
+    fault(&["pwrite64:error=ENOSPC"], &[], FULL),
+    fault(&["pwrite64:error=EDQUOT"], &[], FULL),
+    fault(&["pwrite64:error=ENOSPC", "ftruncate:error=EIO", "fdatasync:error=EIO"], &[], REFUSED),
+    fault(&["pread64:error=EIO"], &[], REFUSED),
+    fault(&["openat:error=EMFILE"], &[], PASSING),
+    fault(&["openat:error=EACCES", "mkdir:error=EROFS", "rename:error=EROFS"], &[], REFUSED),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_fail_everywhere() {
+    run_all(FAULTS_EVERYWHERE).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_on_the_produce_log_fail() {
     run_all(WAL_FAULTS).await;
