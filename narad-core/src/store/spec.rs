@@ -161,7 +161,7 @@ pub struct StoreCounts {
     pub cold_swept: u64,
     /// Visits to closed partitions that panicked: `narad_cold_retention_panics_total`.
     pub cold_panics: u64,
-    /// Reapers that hung and were replaced: `narad_reaper_restarts_total`.
+    /// Reapers that hung and were replaced: `narad_reaper_restarts`.
     pub reaper_restarts: u64,
 }
 

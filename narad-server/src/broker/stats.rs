@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use narad_core::{
     plugin::PartitionId,
-    store::{PartitionStats, TopicSpec},
+    store::{PartitionStats, StoreCounts, TopicSpec},
 };
 
 use super::{Broker, BrokerError, TopicCounts, produce::check_partition};
@@ -49,6 +49,8 @@ pub struct Gauges {
     pub wal_failed: bool,
     /// Bytes that the file system of the data directory has left; `None` when it gives no answer.
     pub available_bytes: Option<u64>,
+    /// What the store has done since the start.
+    pub store: StoreCounts,
     /// Failures by component and kind.
     pub errors: Vec<((&'static str, &'static str), u64)>,
 }
@@ -81,6 +83,7 @@ impl Broker {
             backlog: self.0.ingress.backlog(),
             wal_failed: self.0.ingress.failure().is_some(),
             available_bytes: self.available_bytes().await,
+            store: self.0.store.counts(),
             errors: self.0.runtime.metrics().errors(),
         }
     }

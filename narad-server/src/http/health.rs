@@ -75,6 +75,10 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     if let Some(bytes) = gauges.available_bytes {
         out.gauge(names::DATA_DIR_AVAILABLE, &[], bytes);
     }
+    out.counter(names::IDLE_LOGS_EVICTED, &[], gauges.store.evicted);
+    out.counter(names::COLD_RETENTION_SWEPT, &[], gauges.store.cold_swept);
+    out.counter(names::COLD_RETENTION_PANICS, &[], gauges.store.cold_panics);
+    out.gauge(names::REAPER_RESTARTS, &[], gauges.store.reaper_restarts);
     for ((component, kind), count) in gauges.errors {
         out.counter(names::ERRORS, &[("component", component), ("kind", kind)], count);
     }

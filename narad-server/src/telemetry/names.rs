@@ -26,5 +26,13 @@ pub const DISPATCH_BACKLOG: &str = "narad_ingress_dispatch_backlog_records";
 pub const WAL_FAILED: &str = "narad_ingress_wal_failed";
 /// Bytes that the file system of the data directory has left; absent while it gives no answer.
 pub const DATA_DIR_AVAILABLE: &str = "narad_data_dir_available_bytes";
+/// Logs closed because nobody used them.
+pub const IDLE_LOGS_EVICTED: &str = "narad_idle_logs_evicted_total";
+/// Closed partitions of which retention deleted something.
+pub const COLD_RETENTION_SWEPT: &str = "narad_cold_retention_swept_total";
+/// Visits of retention to a closed partition that panicked.
+pub const COLD_RETENTION_PANICS: &str = "narad_cold_retention_panics_total";
+/// Threads looking after logs that hung and were replaced.
+pub const REAPER_RESTARTS: &str = "narad_reaper_restarts";
 /// Failures by component and kind.
 pub const ERRORS: &str = "narad_errors_total";
