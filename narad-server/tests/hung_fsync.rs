@@ -101,3 +101,43 @@ async fn while_a_partition_hangs_the_others_are_served_and_readiness_names_it() 
     not_degraded(&client).await;
     assert!(broker.terminate().await.success());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_partitions_of_many_topics_hang_health_answers_and_messages_are_taken() {
+    const TOPICS: usize = 8;
+    if !can_trace() {
+        return;
+    }
+    let (dir, broker, client) = written().await;
+    let (mut topics, mut paths) = (Vec::new(), Vec::new());
+    for n in 0..TOPICS {
+        let name = format!("hung{n}");
+        broker.create_topic(&name).await;
+        topics.push(broker.client(&name));
+        for partition in 0..3 {
+            assert_eq!(topics[n].produce(&format!("?partition={partition}"), "before").await.status, 202);
+            let partition = format!("topics/{name}/p0000{partition}");
+            paths.push(dir.path().join(partition).join("00000000000000000000.log"));
+        }
+    }
+    client.settled().await;
+    let attached = Attached::to(&broker, &["fdatasync:delay_enter=6s"], &paths);
+    for topic in &topics {
+        for partition in 0..3 {
+            let taken = timeout(AT_ONCE, topic.produce(&format!("?partition={partition}"), "after")).await;
+            assert_eq!(taken.expect("produce does not wait for partitions").status, 202);
+        }
+    }
+    served_until_named(&client, "hung0/0: a commit has waited").await;
+    drop(attached);
+    client.settled().await;
+    for topic in &topics {
+        for partition in 0..3 {
+            let payloads: Vec<_> =
+                topic.replay(partition, 0).await.into_iter().map(|(_, payload)| payload).collect();
+            assert_eq!(payloads, [Some("before".to_owned()), Some("after".to_owned())]);
+        }
+    }
+    not_degraded(&client).await;
+    assert!(broker.terminate().await.success());
+}

@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use narad_core::{plugin::Registry, runtime::Runtime};
+use narad_core::{
+    plugin::Registry,
+    runtime::{Runtime, RuntimeOptions},
+};
 use tokio::{net::TcpListener, time::Instant};
 
 use super::{
@@ -14,6 +17,11 @@ use crate::{
     config::{Config, Http},
     http::App,
 };
+
+/// Threads for file I/O, which start when there is work: three times the commits to partitions that run at one time.
+/// When each of those hangs in the disk, there are some left for the produce log and for reads, those of one topic
+/// with many partitions included.
+const IO_WORKERS: usize = 48;
 
 /// A running server. Call [`shutdown`](Self::shutdown): dropping it leaves the data directory as a crash would.
 #[derive(Debug)]
@@ -44,7 +52,10 @@ impl Server {
         if !config.dev {
             return Err(ServeError::NoSecurity);
         }
-        let broker = Broker::open(Runtime::default(), registry, &config).await.map_err(ServeError::Open)?;
+        let mut options = RuntimeOptions::default();
+        options.workers = IO_WORKERS;
+        let broker =
+            Broker::open(Runtime::new(options), registry, &config).await.map_err(ServeError::Open)?;
         match listen(&config.http, config.dev).await {
             Ok((listener, addr)) => Ok(Self::serve(listener, addr, broker, config)),
             Err(error) => {
