@@ -423,10 +423,8 @@ impl Writer {
 fn reuse_empty(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn File>> {
     let file = disk.open(path, OpenMode::ReadWrite).map_err(|error| Error::io("open", path, error))?;
     match file.len() {
-        Ok(len) if len < HEADER_LEN as u64 => {
-            file.set_len(0).map_err(|error| Error::io("truncate", path, error))?;
-            Ok(file)
-        }
+        // No truncate: the first frame covers what is there, and until then it reads as nothing.
+        Ok(len) if len < HEADER_LEN as u64 => Ok(file),
         Ok(_) => {
             Err(Error::Unusable { path: path.to_owned(), reason: "a segment of that name exists".to_owned() })
         }
