@@ -11,7 +11,7 @@
 mod ingress_support;
 
 use ingress_support::{BOUND, CHECKPOINT, ID, WAL, message, open, quick, texts, until};
-use narad_core::testkit::{SimDisk, Survival, seed};
+use narad_core::testkit::{CallKind, SimDisk, Survival, seed};
 
 /// A disk on which 10 messages were dispatched and the ingress was closed.
 async fn used() -> SimDisk {
@@ -117,4 +117,11 @@ async fn segments_behind_the_checkpoint_are_deleted_and_others_are_not() {
     assert_eq!(texts(&fake.wait_for("orders", ID, 1, 1).await), ["stuck"]);
     ingress.close(BOUND).await;
     assert!(segments() <= 2, "{}", segments());
+    let calls = disk.calls();
+    for removal in
+        calls.iter().enumerate().filter(|(_, call)| call.kind == CallKind::Remove).map(|(at, _)| at)
+    {
+        let before = calls[..removal].iter().rev().find(|call| call.is_on("checkpoint"));
+        assert_eq!(before.map(|call| call.kind), Some(CallKind::SyncData), "durable before anything goes");
+    }
 }

@@ -11,7 +11,6 @@ use std::{
 
 use narad_core::{
     Error,
-    disk::DiskExt,
     format::{Batch, Offset},
     log::{Log, LogOptions},
     runtime::Runtime,
@@ -223,7 +222,6 @@ fn open_wal(
     dir: &std::path::Path,
     options: &IngressOptions,
 ) -> Result<(Log, CheckpointFile, Offset), Error> {
-    runtime.disk().create_dir_all_durable(dir).map_err(|source| Error::io("create", dir, source))?;
     let mut log_options = LogOptions::new("ingress", Arc::new(narad_codecs::None));
     log_options.retention = Arc::new(DoneSegments);
     log_options.segment_bytes = options.segment_bytes;
