@@ -1,12 +1,12 @@
 //! What a store recovers of a partition's consumers from arbitrary state files: nothing settled that no file says, nothing
 //! beyond the log, and a new position takes its place.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
 use bolero::{check, produce};
 use narad_core::{
     format::{AheadSlots, Offset, decode_consumer_offset},
-    plugin::{BatchedSync, Incarnation, PartitionId, SilentWake},
+    plugin::{Incarnation, PartitionId},
     store::{ConsumerPosition, Store, StoreOptions, TopicSpec},
 };
 use narad_fuzz::{
@@ -119,15 +119,8 @@ fn open(rig: &Rig) -> Store {
 
 fn spec(rig: &Rig) -> TopicSpec {
     let options = rig.watch.options();
-    TopicSpec {
-        name: "orders".into(),
-        incarnation: Incarnation::new(1),
-        partitions: 1,
-        codec: options.codec,
-        readable: options.readable,
-        retention: Arc::new(narad_retention::Forever),
-        sync: Arc::new(BatchedSync::default()),
-        wake: Arc::new(SilentWake),
-        segment_bytes: 1 << 20,
-    }
+    let mut spec = TopicSpec::new("orders", Incarnation::new(1), 1, options.codec);
+    spec.readable = options.readable;
+    spec.segment_bytes = 1 << 20;
+    spec
 }

@@ -4,6 +4,29 @@
 //! positions from its successor, lets retention look at the open logs, and closes those that nobody uses. It knows
 //! nothing of HTTP, and holds no leases.
 //!
+//! ```
+//! use std::{path::Path, sync::Arc};
+//! use narad_core::{format::Batch, plugin::{Incarnation, PartitionId}, runtime::Runtime};
+//! use narad_core::store::{ConsumerPosition, Store, StoreOptions, TopicSpec};
+//!
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let data_dir = dir.path();
+//! let store = Store::open(&Runtime::default(), data_dir, StoreOptions::default())?;
+//! store.start()?; // retention, idle eviction, reopening and positions: by threads of its own until `close`
+//! // A topic's incarnation is drawn once, when it is created, and kept with its name.
+//! let orders = TopicSpec::new("orders", Incarnation::new(0x5eed), 3, Arc::new(narad_codecs::None));
+//! store.open_all(std::slice::from_ref(&orders), None);
+//!
+//! let log = store.log(&orders, PartitionId(0))?;
+//! let offsets = log.commit(Batch::of(b"customer-1", b"a message"))?;
+//! let position = store.consumer_position(&orders, PartitionId(0))?;
+//! assert_eq!(position.frontier, None); // nobody has settled anything
+//! let settled = ConsumerPosition { frontier: Some(offsets.start), acked: Vec::new() };
+//! store.record_position(&orders, PartitionId(0), settled);
+//! store.close()?; // from here on the positions on disk are exact
+//! # narad_core::Result::Ok(())
+//! ```
+//!
 //! Lock order, from the outside in: a log's produce lock, the topic's guard, the maps. File I/O is done under the
 //! guard alone, so opening or closing a log stalls callers of its own topic and nobody else.
 

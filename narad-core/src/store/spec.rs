@@ -48,6 +48,7 @@ impl Default for StoreOptions {
 
 /// A topic, as the metadata describe it. Cheap to clone.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TopicSpec {
     /// Its name; see [`check_topic_name`](super::check_topic_name).
     pub name: Arc<str>,
@@ -70,6 +71,20 @@ pub struct TopicSpec {
 }
 
 impl TopicSpec {
+    /// A topic whose logs write with `codec`, keep everything, and are otherwise as [`LogOptions::new`] says.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        incarnation: Incarnation,
+        partitions: u32,
+        codec: Arc<dyn Codec>,
+    ) -> Self {
+        let name = name.into();
+        let identity = LogIdentity::partition(name.clone(), incarnation, PartitionId(0));
+        let LogOptions { codec, readable, sync, retention, wake, segment_bytes, .. } =
+            LogOptions::for_log(identity, codec);
+        Self { name, incarnation, partitions, codec, readable, retention, sync, wake, segment_bytes }
+    }
+
     /// How the log of a partition is opened.
     pub(super) fn log_options(&self, partition: PartitionId) -> LogOptions {
         let identity = LogIdentity::partition(self.name.clone(), self.incarnation, partition);

@@ -69,17 +69,9 @@ impl Bench {
 }
 
 pub(crate) fn topic(name: &str, id: u64) -> TopicSpec {
-    TopicSpec {
-        name: name.into(),
-        incarnation: Incarnation::new(id),
-        partitions: 3,
-        codec: Arc::new(Verbatim),
-        readable: CodecSet::new(),
-        retention: Arc::new(KeepAll),
-        sync: Arc::new(BatchedSync::default()),
-        wake: Arc::new(SilentWake),
-        segment_bytes: 1 << 20,
-    }
+    let mut spec = TopicSpec::new(name, Incarnation::new(id), 3, Arc::new(Verbatim));
+    spec.segment_bytes = 1 << 20;
+    spec
 }
 
 pub(crate) fn p(number: u32) -> PartitionId {

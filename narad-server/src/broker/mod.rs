@@ -23,6 +23,8 @@ use narad_core::{
     store::{Store, StoreOptions},
 };
 
+use rustix::process::{Resource, getrlimit};
+
 use self::{catalog::Catalog, plugins::Plugins, readiness::Startup};
 pub use self::{
     consume::Replayed,
@@ -125,6 +127,9 @@ fn store_options(settings: &Storage) -> StoreOptions {
     let mut options = StoreOptions::default();
     options.consumer_commit_interval = Duration::from_millis(settings.consumer_offset_commit_interval_ms);
     let unless_off = |ms: u64| (ms != 0).then(|| Duration::from_millis(ms));
+    // Of those that the process may open, a quarter is for consumer positions.
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    options.held_position_files = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
     options.idle_eviction = unless_off(settings.idle_log_eviction_ms);
     options.cold_walk = unless_off(settings.cold_retention_walk_ms);
     options

@@ -18,8 +18,6 @@ use crate::{
     meta::{Topic, TopicName},
 };
 
-/// The size at which a segment is full (engine rule SG-01).
-const SEGMENT_BYTES: u64 = 64 << 20;
 /// The policy whose argument is a topic's `retention_ms`.
 const AGE: &str = "age";
 
@@ -82,17 +80,13 @@ impl Plugins {
         let log = LogIdentity::partition(Arc::clone(&topic.name), topic.id, PartitionId(0));
         let context = PluginContext::new(log);
         let codec = self.registry.build_codec(&self.settings.codec, &context)?;
-        Ok(TopicSpec {
-            name: Arc::clone(&topic.name),
-            incarnation: topic.id,
-            partitions: topic.partitions,
-            readable: self.readable(&codec, &context)?,
-            codec,
-            retention: self.retention(topic, &context)?,
-            sync: self.registry.build_sync(&self.settings.sync, &context)?,
-            wake: Arc::clone(&self.wake),
-            segment_bytes: SEGMENT_BYTES,
-        })
+        let mut spec =
+            TopicSpec::new(Arc::clone(&topic.name), topic.id, topic.partitions, Arc::clone(&codec));
+        spec.readable = self.readable(&codec, &context)?;
+        spec.retention = self.retention(topic, &context)?;
+        spec.sync = self.registry.build_sync(&self.settings.sync, &context)?;
+        spec.wake = Arc::clone(&self.wake);
+        Ok(spec)
     }
 
     /// Every codec that needs no configuration, and the configured one.

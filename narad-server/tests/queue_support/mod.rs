@@ -7,9 +7,7 @@ use narad_core::{
     clock::{Clock, SystemClock},
     format::{Batch, Offset},
     log::Log,
-    plugin::{
-        BatchedSync, CodecSet, Incarnation, PartitionId, RetentionDecision, RetentionPolicy, RetentionView,
-    },
+    plugin::{Incarnation, PartitionId, RetentionDecision, RetentionPolicy, RetentionView},
     runtime::{Runtime, RuntimeOptions},
     store::{Store, StoreOptions, TopicSpec},
     testkit::SimDisk,
@@ -63,17 +61,10 @@ impl Bed {
         let runtime = Runtime::new(options);
         let store = Store::open(&runtime, Path::new("/data"), StoreOptions::default()).unwrap();
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
-        let spec = TopicSpec {
-            name: "orders".into(),
-            incarnation: id,
-            partitions: 3,
-            codec: Arc::new(narad_codecs::None),
-            readable: CodecSet::new(),
-            retention: Arc::new(NewestSegment),
-            sync: Arc::new(BatchedSync::default()),
-            wake: queues.notifier(),
-            segment_bytes,
-        };
+        let mut spec = TopicSpec::new("orders", id, 3, Arc::new(narad_codecs::None));
+        spec.retention = Arc::new(NewestSegment);
+        spec.wake = queues.notifier();
+        spec.segment_bytes = segment_bytes;
         let topic =
             QueueTopic { spec: Arc::new(spec), visibility: HOUR, max_in_flight: 1024, max_acked_ahead: 1024 };
         Self { disk: disk.clone(), store, queues, topic }
