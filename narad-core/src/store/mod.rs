@@ -5,7 +5,7 @@
 //! nothing of HTTP, and holds no leases.
 //!
 //! ```
-//! use std::{path::Path, sync::Arc};
+//! use std::sync::Arc;
 //! use narad_core::{format::Batch, plugin::{Incarnation, PartitionId}, runtime::Runtime};
 //! use narad_core::store::{ConsumerPosition, Store, StoreOptions, TopicSpec};
 //!
@@ -24,7 +24,7 @@
 //! let settled = ConsumerPosition { frontier: Some(offsets.start), acked: Vec::new() };
 //! store.record_position(&orders, PartitionId(0), settled);
 //! store.close()?; // from here on the positions on disk are exact
-//! # narad_core::Result::Ok(())
+//! # Ok::<(), narad_core::Error>(())
 //! ```
 //!
 //! Lock order, from the outside in: a log's produce lock, the topic's guard, the maps. File I/O is done under the

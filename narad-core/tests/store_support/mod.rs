@@ -8,8 +8,8 @@ use narad_core::{
     disk::Disk,
     format::{CodecNumber, Offset},
     plugin::{
-        BatchedSync, Codec, CodecSet, FrameContext, Incarnation, PartitionId, PluginError, RetentionDecision,
-        RetentionPolicy, RetentionView, SilentWake,
+        Codec, FrameContext, Incarnation, PartitionId, PluginError, RetentionDecision, RetentionPolicy,
+        RetentionView,
     },
     runtime::Runtime,
     store::{ConsumerPosition, Store, StoreOptions, TopicSpec},
