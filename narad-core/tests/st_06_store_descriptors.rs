@@ -76,8 +76,9 @@ fn st_06_a_commit_that_opens_its_file_again_gets_a_descriptor_of_a_log_that_is_i
 fn st_06_where_no_log_is_idle_the_open_fails_and_says_why_and_works_later() {
     let bench = Bench::new(1);
     let (store, spec) = (bench.open(), topic("orders", 1));
-    let fault =
-        bench.disk.inject(Fault::fail(CallKind::Create, Failure::TooManyFiles).named("incarnation").onwards());
+    let fault = bench
+        .disk
+        .inject(Fault::fail(CallKind::Create, Failure::TooManyFiles).named("incarnation").onwards());
     let error = store.log(&spec, p(0)).unwrap_err();
     assert!(error.is_out_of_descriptors(), "{error}");
     bench.disk.remove_fault(fault);
