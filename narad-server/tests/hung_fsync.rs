@@ -7,7 +7,7 @@
 
 mod real_broker;
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use real_broker::{Attached, Broker, Client, can_trace};
 use tokio::time::{Instant, timeout};
@@ -140,4 +140,45 @@ async fn while_the_partitions_of_many_topics_hang_health_answers_and_messages_ar
     }
     not_degraded(&client).await;
     assert!(broker.terminate().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_whose_disk_hangs_ends_within_its_grace_and_loses_nothing() {
+    if !can_trace() {
+        return;
+    }
+    let (dir, broker, client) = written().await;
+    let attached = Attached::to(&broker, &["fdatasync:delay_enter=60s"], &[]);
+    let producer = client.clone();
+    let produced = tokio::spawn(async move { producer.try_produce("?partition=0", "hanging").await });
+    served_until_named(&client, "produce log: a commit has waited").await;
+    let begin = Instant::now();
+    assert!(Command::new("kill").arg(broker.pid().to_string()).status().unwrap().success());
+    while !has_exited(broker.pid()) {
+        assert!(begin.elapsed() < Duration::from_secs(13), "http.shutdown_grace is 10 s");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_ne!(produced.await.unwrap(), Some(202), "no 202 before the fsync");
+    drop(attached);
+    broker.terminate().await;
+
+    let broker = Broker::start(dir.path()).await;
+    let client = broker.client("t");
+    client.settled().await;
+    for partition in 0..3 {
+        let found = client.replay(partition, 0).await;
+        assert_eq!(found[0], (0, Some("before".to_owned())));
+        // What nobody promised may be there.
+        assert!(
+            found.len() <= 2
+                && found.iter().skip(1).all(|(_, payload)| payload.as_deref() == Some("hanging"))
+        );
+    }
+    assert!(broker.terminate().await.success());
+}
+
+/// Whether the process has called exit: strace keeps the threads that it delays, so that it cannot be waited for.
+fn has_exited(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('Z')
 }

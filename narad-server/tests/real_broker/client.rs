@@ -45,6 +45,13 @@ impl Client {
         self.send(self.http.post(url).body(payload.to_owned())).await
     }
 
+    /// The status, if there was an answer.
+    pub async fn try_produce(&self, query: &str, payload: &str) -> Option<u16> {
+        let url = self.topic_url(&format!("/produce{query}"));
+        let answer = self.http.post(url).body(payload.to_owned()).send().await;
+        answer.ok().map(|answer| answer.status().as_u16())
+    }
+
     /// A path of the API.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.http.get(format!("{}{path}", self.url))).await

@@ -122,5 +122,13 @@ fn attach(pid: u32, injections: &[&str], paths: &[PathBuf], trace: &Path) -> Opt
 /// Ends the tracing; the traced process goes on.
 fn detach(mut strace: Child) {
     _ = Command::new("kill").arg(strace.id().to_string()).status();
+    for _ in 0..100 {
+        if !matches!(strace.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // It waits for a thread that it delays and whose process has exited.
+    _ = strace.kill();
     _ = strace.wait();
 }
