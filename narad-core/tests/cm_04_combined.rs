@@ -7,7 +7,6 @@ mod threads;
 mod write_path;
 
 use std::{
-    io,
     path::Path,
     sync::{
         Arc,
@@ -20,7 +19,7 @@ use std::{
 
 use narad_core::{
     Error,
-    disk::{DirEntry, Disk, File, Metadata, OpenMode},
+    disk::Disk,
     format::Batch,
     log::Log,
     testkit::{CallKind, Failure, Fault, Gate, SimDisk, Survival},
@@ -277,76 +276,15 @@ fn st_02_a_close_lands_between_two_commits_and_later_ones_answer_closed() {
     assert_eq!(payloads(&fork.open()).len(), 1 + committed, "what was acknowledged, and nothing else");
 }
 
-/// A disk whose syncs panic while it is told to.
-#[derive(Debug, Clone)]
-struct Panicking(SimDisk, Arc<AtomicBool>);
-
-#[derive(Debug)]
-struct PanickingFile(Box<dyn File>, Arc<AtomicBool>);
-
-impl Disk for Panicking {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(PanickingFile(self.0.open(path, mode)?, Arc::clone(&self.1))))
-    }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.create_dir(path)
-    }
-    fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        self.0.list(path)
-    }
-    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.0.metadata(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.0.remove_file(path)
-    }
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.remove_dir(path)
-    }
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.sync_dir(path)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        self.0.lock(path)
-    }
-    fn available_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.0.available_bytes(path)
-    }
-}
-
-impl File for PanickingFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(buf, offset)
-    }
-    fn sync_data(&self) -> io::Result<()> {
-        let synced = self.0.sync_data();
-        assert!(!self.1.load(Ordering::SeqCst), "on purpose");
-        synced
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-}
-
 #[test]
 fn cm_04_a_leader_that_panics_leaves_no_waiter_hanging() {
     bounded(|| {
         for leader_is_thread in [true, false] {
-            let (sim, panics, gate) = (SimDisk::new(1), Arc::new(AtomicBool::new(false)), Gate::new());
-            let disk = Panicking(sim.clone(), Arc::clone(&panics));
-            let log = open(Arc::new(disk), 2);
+            let (disk, gate) = (SimDisk::new(1), Gate::new());
+            let log = open(Arc::new(disk.clone()), 2);
             log.commit(record("a")).unwrap();
-            sim.inject(Fault::hold(CallKind::SyncData, &gate).named("*.log"));
-            panics.store(true, Ordering::SeqCst);
+            disk.inject(Fault::hold(CallKind::Write, &gate).named("*.log"));
+            let panics = disk.inject(Fault::panic(CallKind::SyncData).named("*.log").onwards());
             let leader = leader_is_thread.then(|| commit_in_thread(&log, "leads"));
             let led = (!leader_is_thread).then(|| log.commit_async(record("leads")));
             gate.wait_for(1);
@@ -359,7 +297,7 @@ fn cm_04_a_leader_that_panics_leaves_no_waiter_hanging() {
             led.into_iter().for_each(|led| poisoned(wait(led).map(drop)));
             futures.into_iter().for_each(|future| poisoned(wait(future).map(drop)));
             blocked.into_iter().for_each(|thread| poisoned(thread.join().unwrap().map(drop)));
-            panics.store(false, Ordering::SeqCst);
+            disk.remove_fault(panics);
             log.reopen().unwrap();
             assert_eq!(log.commit(record("b")).unwrap(), offset(1)..offset(2));
             assert_eq!(payloads(&log), ["a", "b"]);

@@ -8,25 +8,9 @@ use std::{sync::Arc, time::Duration};
 use narad_core::{
     format::Batch,
     log::Log,
-    plugin::{RetentionDecision, RetentionPolicy, RetentionView},
     testkit::{CallKind, Fault, Gate},
 };
-use store_support::{Bench, at, p, topic};
-
-#[derive(Debug)]
-struct TakeAll;
-
-impl RetentionPolicy for TakeAll {
-    fn name(&self) -> &str {
-        "take-all"
-    }
-    fn roll_age(&self) -> Option<Duration> {
-        None
-    }
-    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
-        RetentionDecision::expire(view.segments.len(), "test")
-    }
-}
+use store_support::{Bench, TakeAll, at, p, topic};
 
 fn commit(log: &Log) {
     log.commit(Batch::of(b"key", b"payload")).unwrap();

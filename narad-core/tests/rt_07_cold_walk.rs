@@ -18,7 +18,7 @@ use narad_core::{
     store::{Store, StoreOptions, TopicSpec},
     testkit::{CallKind, Failure, Fault},
 };
-use store_support::{Bench, at, p, position, topic};
+use store_support::{Bench, TakeSettled, at, p, position, topic};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const PARTITION: &str = "/data/topics/orders/p00000";
@@ -170,28 +170,12 @@ fn rt_07_an_open_that_fails_is_tried_again() {
 fn rt_07_a_policy_hears_of_the_consumers_of_a_closed_log() {
     let bench = Bench::new(1);
     let (store, spec, _) = closed(&bench);
-    store.set_retention("orders", Arc::new(Settled));
+    store.set_retention("orders", Arc::new(TakeSettled));
     minutes(&bench, &store, 10);
     assert_eq!(store.counts().cold_swept, 0);
     store.record_position(&spec, p(0), position(0, &[]));
     minutes(&bench, &store, 10);
     assert_eq!(store.counts().cold_swept, 1);
-}
-
-#[derive(Debug)]
-struct Settled;
-
-impl RetentionPolicy for Settled {
-    fn name(&self) -> &str {
-        "settled"
-    }
-    fn roll_age(&self) -> Option<Duration> {
-        None
-    }
-    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
-        let settled = |end| view.frontier.is_some_and(|frontier| end <= frontier.saturating_add(1));
-        RetentionDecision::expire(view.segments.iter().take_while(|one| settled(one.end)).count(), "settled")
-    }
 }
 
 #[test]

@@ -11,41 +11,7 @@ use narad_core::{
     plugin::{RetentionDecision, RetentionPolicy, RetentionView},
     store::StoreOptions,
 };
-use store_support::{Bench, at, p, position, topic};
-
-/// Takes every segment, at once.
-#[derive(Debug)]
-struct TakeAll;
-
-impl RetentionPolicy for TakeAll {
-    fn name(&self) -> &str {
-        "take-all"
-    }
-    fn roll_age(&self) -> Option<Duration> {
-        None
-    }
-    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
-        RetentionDecision::expire(view.segments.len(), "test")
-    }
-}
-
-/// Takes what every consumer has settled.
-#[derive(Debug)]
-struct TakeSettled;
-
-impl RetentionPolicy for TakeSettled {
-    fn name(&self) -> &str {
-        "take-settled"
-    }
-    fn roll_age(&self) -> Option<Duration> {
-        None
-    }
-    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
-        let settled = |end| view.frontier.is_some_and(|frontier| end <= frontier.saturating_add(1));
-        let expire = view.segments.iter().take_while(|segment| settled(segment.end)).count();
-        RetentionDecision::expire(expire, "test")
-    }
-}
+use store_support::{Bench, TakeAll, TakeSettled, at, p, position, topic};
 
 #[derive(Debug)]
 struct Panics;

@@ -110,17 +110,36 @@ impl Codec for Verbatim {
     }
 }
 
+/// Takes every segment, at once.
 #[derive(Debug)]
-pub(crate) struct KeepAll;
+pub(crate) struct TakeAll;
 
-impl RetentionPolicy for KeepAll {
+impl RetentionPolicy for TakeAll {
     fn name(&self) -> &str {
-        "keep-all"
+        "take-all"
     }
     fn roll_age(&self) -> Option<Duration> {
         None
     }
-    fn decide(&self, _: &RetentionView<'_>) -> RetentionDecision {
-        RetentionDecision::KEEP
+    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
+        RetentionDecision::expire(view.segments.len(), "test")
+    }
+}
+
+/// Takes what every consumer has settled.
+#[derive(Debug)]
+pub(crate) struct TakeSettled;
+
+impl RetentionPolicy for TakeSettled {
+    fn name(&self) -> &str {
+        "take-settled"
+    }
+    fn roll_age(&self) -> Option<Duration> {
+        None
+    }
+    fn decide(&self, view: &RetentionView<'_>) -> RetentionDecision {
+        let settled = |end| view.frontier.is_some_and(|frontier| end <= frontier.saturating_add(1));
+        let expire = view.segments.iter().take_while(|segment| settled(segment.end)).count();
+        RetentionDecision::expire(expire, "test")
     }
 }

@@ -53,6 +53,7 @@ pub(super) enum Verdict {
     Skip,
     FlipBit,
     Hold(Gate),
+    Panic,
 }
 
 /// One thing that goes wrong: which calls, and what becomes of them. By default it hits the first matching call
@@ -109,6 +110,11 @@ impl Fault {
     /// The call waits at `gate` before it has any effect, until the test opens it.
     pub fn hold(kind: CallKind, gate: &Gate) -> Self {
         Self::new(Some(kind), Verdict::Hold(gate.clone()))
+    }
+
+    /// The call panics before it has any effect, as a disk of somebody's own may.
+    pub fn panic(kind: CallKind) -> Self {
+        Self::new(Some(kind), Verdict::Panic)
     }
 
     /// Hits the `nth` matching call, counted from 1 since the fault was injected.

@@ -84,6 +84,10 @@ impl Shared {
                 state.check_epoch(epoch)?;
                 Ok(Entered { state, verdict: Verdict::Proceed })
             }
+            Verdict::Panic => {
+                drop(state);
+                panic!("{kind:?} of {} panics, as it was told to", path.display());
+            }
             verdict => Ok(Entered { state, verdict }),
         }
     }
