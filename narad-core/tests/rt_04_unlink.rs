@@ -214,3 +214,28 @@ fn rt_04_the_last_segments_successor_is_durable_before_it_goes() {
     assert_eq!(log.next_offset(), offset(2));
     assert_eq!(log.commit(Batch::of(b"", b"x")).unwrap().start, offset(2));
 }
+
+#[test]
+fn rt_04_a_closed_log_unlinks_nothing_for_its_directory_may_be_another_ones() {
+    let rig = rig(6);
+    let log = rig.open_with(below(4));
+    let gate = Gate::new();
+    rig.disk.inject(Fault::hold(CallKind::Remove, &gate).at(2));
+    std::thread::scope(|scope| {
+        let sweep = scope.spawn(|| log.sweep(None).unwrap());
+        gate.wait_for(1);
+        scope.spawn(|| {
+            while !log.is_closed() {
+                std::thread::yield_now();
+            }
+            gate.open();
+        });
+        log.close().unwrap();
+        assert_eq!(segments_left(&rig), [2, 3, 4, 5, 6], "it has waited for the unlink that was under way");
+        assert_eq!(sweep.join().unwrap().segments, 4);
+    });
+    assert_eq!(segments_left(&rig), [2, 3, 4, 5, 6], "nothing more has gone");
+    let again = rig.open_with(below(4));
+    assert_eq!(again.sweep(None).unwrap().segments, 2, "the next open finds what was left");
+    assert_eq!(segments_left(&rig), [4, 5, 6]);
+}

@@ -78,6 +78,7 @@ impl Inner {
             pass_queued: AtomicBool::new(false),
             cycle_since: Mutex::new(None),
             unlink_again: Mutex::default(),
+            unlinking: Mutex::default(),
         });
         if log.retention.read().roll_age().is_some() {
             log.learn_first_write(&mut log.writer.lock());
@@ -151,6 +152,7 @@ impl Inner {
             view.segments.clear();
             outcome
         };
+        self.wait_for_unlink();
         self.settle_debts();
         self.hot.clear();
         self.runtime.cache().forget(self.cache_id);

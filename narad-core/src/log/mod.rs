@@ -111,6 +111,8 @@ struct Inner {
     cycle_since: Mutex<Option<Duration>>,
     /// Expired segments whose unlink failed.
     unlink_again: Mutex<Vec<PathBuf>>,
+    /// Held while segments are unlinked by their paths, which are somebody else's once the log is closed.
+    unlinking: Mutex<()>,
 }
 
 /// Records that were appended and not yet committed.

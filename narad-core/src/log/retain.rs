@@ -166,11 +166,16 @@ impl Inner {
     }
 
     /// Unlinks what was detached, oldest first, each one durably before the next: whatever fails or crashes, what is
-    /// left in the directory has no hole. What fails is counted and tried again by the next sweep.
+    /// left in the directory has no hole. What fails is counted and tried again by the next sweep. A close ends it: the
+    /// directory may then be another log's, with segments of the same names, and what is left is found by the next open.
     fn unlink_detached(&self) {
         let disk = self.runtime.disk();
+        let _unlinking = self.unlinking.lock();
         let mut paths = std::mem::take(&mut *self.unlink_again.lock()).into_iter();
         while let Some(path) = paths.next() {
+            if self.view.read().closed {
+                return;
+            }
             let unlinked = match disk.remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     Err(Error::io("unlink", &path, error))
@@ -186,5 +191,10 @@ impl Inner {
                 return;
             }
         }
+    }
+
+    /// Waits for an unlink that is under way; after a close none follows it.
+    pub(super) fn wait_for_unlink(&self) {
+        drop(self.unlinking.lock());
     }
 }
