@@ -25,7 +25,7 @@ impl Broker {
     /// Dropping the future gives everything back.
     ///
     /// # Errors
-    /// `Invalid` for a partition that the topic has not got.
+    /// `Invalid` for a partition that the topic has not got; `NoTopic` also when the topic was deleted while this waited.
     pub async fn consume(&self, topic: &str, request: Consume) -> Result<Vec<Delivery>, BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
         if let Some(partition) = request.partition {
@@ -37,6 +37,7 @@ impl Broker {
             Err(error) => return Err(error.into()),
         };
         if deliveries.is_empty() {
+            self.still_there(&entry).await?;
             entry.life.empty.fetch_add(1, Ordering::Relaxed);
         }
         for delivery in &deliveries {
@@ -101,6 +102,17 @@ impl Broker {
             // It was idle, and closed just then.
             Err(Error::Closed) => log().await?.read_async(offset).await,
             outcome => outcome,
+        }
+    }
+
+    /// Whether the topic is what it was; as far as is known, for nothing failed that the caller asked for.
+    async fn still_there(&self, entry: &TopicEntry) -> Result<(), BrokerError> {
+        match self.0.catalog.topic(&entry.topic.name).await {
+            Ok(current) if current.topic.id != entry.topic.id => {
+                Err(BrokerError::NoTopic(entry.topic.name.to_string()))
+            }
+            Err(gone @ BrokerError::NoTopic(_)) => Err(gone),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 

@@ -71,9 +71,25 @@ impl Broker {
     /// # Errors
     /// The directory is in use or cannot be used, or a plugin of the configuration cannot be built.
     pub async fn open(runtime: Runtime, registry: Registry, config: &Config) -> Result<Self, BrokerError> {
+        Self::open_with(runtime, registry, config, |_| ()).await
+    }
+
+    /// The same with store options that `adjust` has changed after the configuration has had its say: for those that it
+    /// has no setting for, such as how often retention looks at the logs.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with(
+        runtime: Runtime,
+        registry: Registry,
+        config: &Config,
+        adjust: impl FnOnce(&mut StoreOptions),
+    ) -> Result<Self, BrokerError> {
+        let mut options = store_options(&config.storage);
+        adjust(&mut options);
         let (store, meta) = {
-            let (runtime, settings) = (runtime.clone(), config.storage.clone());
-            blocking(move || open_files(&runtime, &settings.data_dir, store_options(&settings))).await??
+            let (runtime, data_dir) = (runtime.clone(), config.storage.data_dir.clone());
+            blocking(move || open_files(&runtime, &data_dir, options)).await??
         };
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
         let plugins = Plugins::new(registry, config.storage.clone(), queues.notifier())?;

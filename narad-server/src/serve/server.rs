@@ -56,7 +56,18 @@ impl Server {
         options.workers = IO_WORKERS;
         let broker =
             Broker::open(Runtime::new(options), registry, &config).await.map_err(ServeError::Open)?;
-        match listen(&config.http, config.dev).await {
+        Self::start_on(broker, config).await
+    }
+
+    /// Serves a broker that is open already, as `config` says of the listener. It is the server's from here on: an error
+    /// and [`shutdown`](Self::shutdown) close it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_on(broker: Broker, config: Config) -> Result<Self, ServeError> {
+        let listening =
+            if config.dev { listen(&config.http, config.dev).await } else { Err(ServeError::NoSecurity) };
+        match listening {
             Ok((listener, addr)) => Ok(Self::serve(listener, addr, broker, config)),
             Err(error) => {
                 if let Err(close) = broker.close(Duration::ZERO).await {
