@@ -35,15 +35,21 @@ impl SparingDisk {
         holders.push(holder);
     }
 
+    /// Has every holder give back what it can do without. Answers whether there is any.
+    pub(crate) fn spare(&self) -> bool {
+        let holders: Vec<_> = self.holders.read().iter().filter_map(Weak::upgrade).collect();
+        holders.iter().for_each(|holder| holder.give_back());
+        !holders.is_empty()
+    }
+
     fn with_a_descriptor<T>(&self, call: impl Fn(&dyn Disk) -> io::Result<T>) -> io::Result<T> {
         match call(&*self.disk) {
             Err(error) if is_out_of_descriptors(&error) => {
-                let holders: Vec<_> = self.holders.read().iter().filter_map(Weak::upgrade).collect();
-                if holders.is_empty() {
-                    return Err(error);
+                if self.spare() {
+                    call(&*self.disk)
+                } else {
+                    Err(error)
                 }
-                holders.iter().for_each(|holder| holder.give_back());
-                call(&*self.disk)
             }
             done => done,
         }

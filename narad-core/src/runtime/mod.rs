@@ -113,6 +113,12 @@ impl Runtime {
         &self.0.metrics
     }
 
+    /// Closes descriptors of logs that do without them for now, as an open does that finds none: for a socket, say, that
+    /// cannot be had. Blocks for as long as closing files takes.
+    pub fn spare_descriptors(&self) {
+        self.0.sparing.spare();
+    }
+
     /// Runs blocking work on the pool; `group` (a topic's name, say) bounds how many workers it can take. The work
     /// runs to its end even if the future is dropped. A panic in it goes on in the future.
     pub fn run_blocking<T, W>(&self, group: &str, work: W) -> impl Future<Output = T> + Send + use<T, W>

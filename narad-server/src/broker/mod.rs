@@ -117,6 +117,13 @@ impl Broker {
         &self.0.node_id
     }
 
+    /// Has logs that nobody uses at this moment close their files, for something else that finds no descriptor.
+    pub async fn spare_descriptors(&self) {
+        let runtime = self.0.runtime.clone();
+        // Without an answer there is nothing to be done about it either.
+        let _ = blocking(move || runtime.spare_descriptors()).await;
+    }
+
     /// Answers parked consumes with nothing, at once, and refuses new ones. Produce goes on.
     pub fn stop_consumes(&self) {
         self.0.queues.close();

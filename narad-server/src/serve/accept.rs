@@ -4,6 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -12,7 +13,7 @@ use tokio::{
 };
 
 use super::connection;
-use crate::config::Http;
+use crate::{broker::Broker, config::Http};
 
 /// How long the loop rests when the system has no descriptor to give, so that it does not spin.
 const REST: Duration = Duration::from_millis(100);
@@ -93,8 +94,14 @@ impl Drop for Entry {
 }
 
 impl Acceptor {
-    pub(super) fn start(listener: TcpListener, routes: Router, http: Http, connections: Connections) -> Self {
-        Self { task: tokio::spawn(accept(listener, routes, http, connections)) }
+    pub(super) fn start(
+        listener: TcpListener,
+        routes: Router,
+        http: Http,
+        connections: Connections,
+        broker: Broker,
+    ) -> Self {
+        Self { task: tokio::spawn(accept(listener, routes, http, connections, broker)) }
     }
 
     /// Accepts no more.
@@ -104,7 +111,7 @@ impl Acceptor {
     }
 }
 
-async fn accept(listener: TcpListener, routes: Router, http: Http, connections: Connections) {
+async fn accept(listener: TcpListener, routes: Router, http: Http, connections: Connections, broker: Broker) {
     let http = Arc::new(http);
     loop {
         let slots = Arc::clone(&connections.0.slots);
@@ -122,6 +129,10 @@ async fn accept(listener: TcpListener, routes: Router, http: Http, connections: 
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
+                if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) {
+                    // Idle logs may have taken the last ones, and would keep them for a minute.
+                    broker.spare_descriptors().await;
+                }
                 tokio::time::sleep(REST).await;
             }
         }

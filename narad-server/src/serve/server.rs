@@ -82,7 +82,8 @@ impl Server {
         let grace = config.http.shutdown_grace.0;
         let app = App::new(broker.clone(), config.http.clone(), config.dev);
         let connections = Connections::new(config.http.max_connections);
-        let acceptor = Acceptor::start(listener, app.clone().routes(), config.http, connections.clone());
+        let acceptor =
+            Acceptor::start(listener, app.clone().routes(), config.http, connections.clone(), broker.clone());
         Self { addr, broker, app, acceptor, connections, grace }
     }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 const NAME: &str = "settled";
 /// Written for so long into one segment at most, and kept for so long after the last write: longer than it takes an
 /// idle log to be closed, so that the walk over closed logs finds something.
-const AGE: Duration = Duration::from_millis(300);
+const AGE: Duration = Duration::from_millis(450);
 
 /// Expires what every consumer has settled, soon after it was written. A policy that took more would lose messages by
 /// right, and the test could not tell that from a loss.

@@ -95,7 +95,7 @@ impl Name {
             pause(&mut random, 10..1200).await;
             if random.random_ratio(1, 3) {
                 life.quiet.store(true, Ordering::SeqCst);
-                pause(&mut random, 300..1200).await;
+                pause(&mut random, 500..1500).await;
                 life.quiet.store(false, Ordering::SeqCst);
             }
             let ending = match random.random_range(0..10) {
