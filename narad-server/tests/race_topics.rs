@@ -91,8 +91,7 @@ async fn everything_settles(broker: &Broker, dir: &Path) {
 }
 
 async fn a_fresh_topic(broker: &Broker) {
-    let mut topic = NewTopic::default();
-    topic.name = "fresh".to_owned();
+    let topic = NewTopic { name: "fresh".to_owned(), ..NewTopic::default() };
     broker.create_topic(topic).await.unwrap();
     for partition in (0..3).map(PartitionId) {
         let payload = Bytes::from(vec![b'x'; partition.0 as usize + 1]);

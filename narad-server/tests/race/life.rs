@@ -123,10 +123,12 @@ impl Name {
     }
 
     async fn create(&self) {
-        let mut topic = NewTopic::default();
-        topic.name = self.name.to_string();
-        topic.partitions = Some(PARTITIONS);
-        topic.visibility_timeout_ms = Some(500);
+        let topic = NewTopic {
+            name: self.name.to_string(),
+            partitions: Some(PARTITIONS),
+            visibility_timeout_ms: Some(500),
+            ..NewTopic::default()
+        };
         self.broker.create_topic(topic).await.unwrap();
     }
 
