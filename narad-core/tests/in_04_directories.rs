@@ -203,6 +203,24 @@ fn a_quarantined_directory_gets_its_place_back_when_that_is_free() {
 }
 
 #[test]
+fn in_04_an_adoption_that_fails_gives_the_records_to_no_other_topic() {
+    for kind in [CallKind::Write, CallKind::SetLen, CallKind::SyncData, CallKind::SyncDir] {
+        let bench = Bench::new(seed());
+        let store = replaced(&bench);
+        let stale = quarantined(&store).remove(0);
+        store.delete_topic("orders", Incarnation::new(2)).unwrap();
+        let fault = bench.disk.inject(Fault::fail(kind, Failure::Io).onwards());
+        let adopted = store.adopt(&stale, Incarnation::new(1));
+        assert_eq!(adopted.is_err(), bench.disk.fired(fault) > 0, "{kind:?}: {adopted:?}");
+        bench.disk.clear_faults();
+        // Somebody creates a topic of that name instead.
+        let log = store.log(&topic("orders", 3), p(0)).unwrap();
+        assert_eq!(log.next_offset(), at(0), "{kind:?}");
+        assert_eq!(quarantined(&store), [stale], "{kind:?}: and the records are still there");
+    }
+}
+
+#[test]
 fn a_deleted_topics_files_that_could_not_be_removed_go_with_a_later_sweep() {
     let bench = Bench::new(1);
     let (store, spec) = (bench.open(), topic("orders", 1));

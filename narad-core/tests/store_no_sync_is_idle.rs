@@ -81,6 +81,35 @@ fn in_01_the_sync_of_the_name_of_a_marker_is_needed() {
 }
 
 #[test]
+fn in_01_the_sync_of_a_marker_that_was_there_is_needed() {
+    let unsynced = |bench: &Bench| {
+        let skip = bench.disk.inject(Fault::skip(CallKind::SyncData).named("incarnation").onwards());
+        record(bench, position(7, &[]));
+        bench.disk.remove_fault(skip);
+    };
+    file_sync("incarnation").is_needed(unsynced, use_topic, is_marked);
+}
+
+#[test]
+fn in_01_a_marker_whose_writing_fails_at_any_call_is_durable_before_a_record_is() {
+    for kind in [CallKind::Write, CallKind::SetLen, CallKind::SyncData, CallKind::SyncDir] {
+        let bench = Bench::new(1);
+        let store = bench.open();
+        bench.disk.inject(Fault::fail(kind, Failure::Io).named(if kind == CallKind::SyncDir {
+            "orders"
+        } else {
+            "incarnation"
+        }));
+        assert!(store.log(&topic("orders", 1), p(0)).is_err(), "{kind:?}");
+        store.log(&topic("orders", 1), p(0)).unwrap();
+        let fork = bench.disk.fork();
+        fork.power_loss_keeping(Survival::Nothing);
+        let marker = fork.contents(format!("{TOPIC}/incarnation"));
+        assert_eq!(marker.as_deref(), Some(&b"0000000000000001"[..]), "{kind:?}");
+    }
+}
+
+#[test]
 fn in_01_the_truncate_of_a_longer_marker_is_needed() {
     let scrambled = |bench: &Bench| bench.disk.plant(format!("{TOPIC}/incarnation"), [b'?'; 32]);
     truncate("incarnation").is_needed(scrambled, use_topic, is_marked);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Error, Result,
-    disk::{Disk, DiskExt, FileExt, FileKind},
+    disk::{Disk, DiskExt, FileExt, FileKind, OpenMode},
     plugin::Incarnation,
     store::{
         files::{create_dir, kind, open_or_create, sync_dir, unusable},
@@ -72,8 +72,7 @@ pub(super) fn claim(
     let before = owner(disk, &paths)?;
     match before {
         Owner::Of(found) if found == id => {
-            // An earlier process may have died between making these names and making them durable.
-            sync_dir(disk, paths.dir())?;
+            settle(disk, &paths)?;
             sync_dir(disk, &layout.topics())?;
             return Ok(before);
         }
@@ -128,12 +127,24 @@ pub(super) fn stamp(disk: &dyn Disk, paths: &TopicPaths, id: Incarnation) -> Res
     };
     let file = open_or_create(disk, &marker)?;
     let text = id.to_string();
-    file.write_all_at(text.as_bytes(), 0).map_err(|(_, error)| io("write")(error))?;
-    file.set_len(text.len() as u64).map_err(io("truncate"))?;
-    if let Err(error) = file.sync_data() {
-        // It reads well now and may be gone after a power loss, and a later sync would not say so.
+    let write = || {
+        file.write_all_at(text.as_bytes(), 0).map_err(|(_, error)| io("write")(error))?;
+        file.set_len(text.len() as u64).map_err(io("truncate"))?;
+        file.sync_data().map_err(io("fsync"))
+    };
+    if let Err(error) = write() {
+        // It may read well now and be gone after a power loss, and a later sync would not say so.
         let _ = file.set_len(0);
-        return Err(io("fsync")(error));
+        return Err(error);
     }
+    sync_dir(disk, paths.dir())
+}
+
+/// Makes a marker that is there durable, and the names beside it: whoever made them may have died before that. A topic
+/// whose marker a power loss takes is nobody's, and the next one of its name would get its records.
+pub(super) fn settle(disk: &dyn Disk, paths: &TopicPaths) -> Result<()> {
+    let marker = paths.marker();
+    let file = disk.open(&marker, OpenMode::Read).map_err(|error| Error::io("open", &marker, error))?;
+    file.sync_data().map_err(|error| Error::io("fsync", &marker, error))?;
     sync_dir(disk, paths.dir())
 }

@@ -120,7 +120,12 @@ impl Inner {
         }
         guarded.look_again();
         topic.directory.restore(id);
-        incarnation::stamp(disk, &home, id)?;
+        match owner {
+            // A marker that names it is not written again: a write that fails would leave a directory of nobody's, and
+            // the next topic of the name would take it for its own.
+            Owner::Of(_) => incarnation::settle(disk, &home)?,
+            _ => incarnation::stamp(disk, &home, id)?,
+        }
         tracing::info!(entry = %directory.entry, topic = %directory.topic, incarnation = %id, "adopted a directory");
         Ok(())
     }
