@@ -254,7 +254,7 @@ fn cs_04_a_position_that_cannot_be_read_is_not_taken_for_nothing() {
     let bench = Bench::new(1);
     bench.disk.plant(OFFSET, 41i64.to_be_bytes());
     let store = bench.open();
-    bench.disk.inject(Fault::fail(CallKind::Open, Failure::TooManyFiles).named("consumer.offset"));
+    bench.disk.inject(Fault::fail(CallKind::Open, Failure::Io).named("consumer.offset"));
     let spec = topic("orders", 1);
     assert!(store.consumer_position(&spec, p(0)).is_err());
     assert_eq!(store.consumer_position(&spec, p(0)).unwrap(), position(41, &[]));
@@ -281,9 +281,10 @@ fn a_full_disk_costs_no_position_once_there_is_space_again() {
     record(&store, position(2, &[]));
     bench.ticks(&store, 400);
     let tries = bench.disk.fired(full);
-    assert!((2..20).contains(&tries), "{tries} tries in 40 seconds");
+    assert!((2..=82).contains(&tries), "{tries} tries in 40 seconds");
     bench.disk.remove_fault(full);
-    bench.ticks(&store, 700);
+    // However long it was full: no longer than a write and a sync take otherwise, and a wait of a second.
+    bench.ticks(&store, 22);
     bench.disk.power_loss();
     assert_eq!(recovered(&bench), position(2, &[]));
 }

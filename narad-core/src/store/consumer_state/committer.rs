@@ -69,8 +69,10 @@ impl Committer {
             }
             if let Err(error) = result {
                 store.count_error("consumer_state");
-                tracing::error!(topic = %topic.directory.name, partition = %consumer.partition, %error,
-                    "could not write a consumer's position; it will be tried again");
+                if !consumer.keeps_failing() {
+                    tracing::error!(topic = %topic.directory.name, partition = %consumer.partition, %error,
+                        "could not write a consumer's position; it will be tried again");
+                }
                 outcome = outcome.and(Err(error));
             }
             if next.is_none() && topic.forget_if_levelled(&consumer) {

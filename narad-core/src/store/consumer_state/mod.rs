@@ -24,13 +24,16 @@ use crate::{
     disk::{File, FileExt},
     format::{Offset, encode_consumer_offset},
     plugin::{Incarnation, PartitionId},
-    store::{Inner, backoff::Backoff, directory::Directory, files, layout::PartitionPaths},
+    store::{Inner, directory::Directory, files, layout::PartitionPaths},
 };
 
 /// How often a position that moved is written into the page cache.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 /// How far `consumer.offset` may trail while the store is open.
 const LEVEL_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a position waits that could not be written. Always the same: once the disk is well again, a crash takes no
+/// more than it always does, however long the disk was not.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How far the consumers of a partition are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,7 +72,10 @@ struct Files {
     ahead: Option<AheadFile>,
     sync_due: Option<Duration>,
     level_due: Option<Duration>,
-    retry: Backoff,
+    /// When what failed is due again.
+    retry_at: Option<Duration>,
+    /// How often it has failed since it worked last.
+    failures: u32,
 }
 
 /// What a step works with.
@@ -95,11 +101,16 @@ impl Consumer {
         self.memory.lock().retired = true;
     }
 
+    /// Whether it keeps failing, and that was said before.
+    fn keeps_failing(&self) -> bool {
+        self.files.lock().failures > 1
+    }
+
     /// One step by the clock. Returns when the next one is due, `None` when the files say what memory says.
     fn step(&self, step: Step<'_>) -> (Option<Duration>, Result<()>) {
         let now = step.now;
         let mut files = self.files.lock();
-        if let Some(later) = files.retry.waits_until(now).filter(|_| !step.exact) {
+        if let Some(later) = files.retry_at.filter(|&at| at > now && !step.exact) {
             return (Some(later), Ok(()));
         }
         let (position, dirty) = {
@@ -118,7 +129,7 @@ impl Consumer {
         let mut memory = self.memory.lock();
         match written.and_then(|written| levelled.map(|()| written)) {
             Ok(written) => {
-                files.retry.reset();
+                (files.retry_at, files.failures) = (None, 0);
                 memory.dirty |= !written;
                 let rewrite = memory.dirty.then(|| now.saturating_add(TICK));
                 let next = [rewrite, files.sync_due, files.level_due].into_iter().flatten().min();
@@ -131,7 +142,9 @@ impl Consumer {
             Err(error) => {
                 // Whatever was being written is of unknown content, and is written again whole.
                 memory.dirty = true;
-                (Some(files.retry.failed(now)), Err(error))
+                let retry_at = now.saturating_add(RETRY_INTERVAL);
+                (files.retry_at, files.failures) = (Some(retry_at), files.failures.saturating_add(1));
+                (Some(retry_at), Err(error))
             }
         }
     }
