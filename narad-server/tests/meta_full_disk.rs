@@ -3,9 +3,13 @@
 
 mod meta_support;
 
+use std::time::Duration;
+
 use meta_support::{ID, disk, names, open, topic};
 use narad_core::testkit::{SimDisk, Survival};
 use narad_server::meta::{MetaError, MetaStore, RedbMetaStore, TopicChange};
+
+const RESERVE: &str = "/data/meta/reserve";
 
 /// Creates topics of long names until the disk, which has no byte left, takes no more. Answers how many it took.
 async fn fill(store: &RedbMetaStore) -> usize {
@@ -56,6 +60,41 @@ async fn a_full_disk_refuses_creates_and_takes_reads_patches_and_deletes() {
     assert_eq!(store.topic("a").await.unwrap(), None);
     assert_eq!(store.topic("b").await.unwrap().unwrap().retention_ms, 9);
     assert!(store.topic("d").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_disk_that_others_fill_up_again_at_once_takes_one_delete_after_the_other() {
+    let disk = disk(1);
+    let store = open(&disk).unwrap();
+    for name in ["a", "b", "c", "d", "e"] {
+        store.create_topic(topic(name)).await.unwrap();
+    }
+    fill_up(&disk);
+    fill(&store).await;
+    for name in ["a", "b", "c", "d"] {
+        patch(&store, "e").await;
+        fill_up(&disk);
+        store.delete_topic(name, ID).await.unwrap();
+        fill_up(&disk);
+    }
+    assert_eq!(store.topic("d").await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_full_disk_used_up_is_set_aside_again_without_a_create_or_a_restart() {
+    let disk = disk(1);
+    let store = open(&disk).unwrap();
+    for name in ["a", "b"] {
+        store.create_topic(topic(name)).await.unwrap();
+    }
+    let whole = disk.contents(RESERVE).map(|bytes| bytes.len());
+    fill_up(&disk);
+    fill(&store).await;
+    store.delete_topic("a", ID).await.unwrap();
+    assert_ne!(disk.contents(RESERVE).map(|bytes| bytes.len()), whole, "some of it was used");
+    disk.set_capacity(None);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(disk.contents(RESERVE).map(|bytes| bytes.len()), whole);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -27,6 +28,9 @@ use super::{
     tables::{DELETED, FOLDED, NUMBERS, TOPICS},
 };
 
+/// How often a reserve that was used up is tried to be set aside again.
+const REFILL_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The embedded metastore. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RedbMetaStore(Arc<Inner>);
@@ -35,6 +39,8 @@ struct Inner {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     reserve: Reserve,
+    /// Whether a task waits for room to set aside again what was used up.
+    refilling: AtomicBool,
     /// `None` once closed, and after a failure: redb refuses everything once a file operation of its own has failed, also after the
     /// cause is gone, so the next call opens the file anew.
     database: RwLock<Option<Database>>,
@@ -74,11 +80,12 @@ impl RedbMetaStore {
         let (database, version) = open().map_err(|failure: Failure| failure.of_open(&path))?;
         let (version, _) = watch::channel(version);
         let reserve = Reserve::new(Arc::clone(&disk), dir);
-        reserve.fill();
+        let _ = reserve.fill();
         Ok(Self(Arc::new(Inner {
             disk,
             path,
             reserve,
+            refilling: AtomicBool::new(false),
             database: RwLock::new(Some(database)),
             writer: Mutex::new(()),
             version,
@@ -108,16 +115,47 @@ impl RedbMetaStore {
         work: impl Fn(&WriteTransaction, u64) -> Result<T, Failure> + Send + Sync + 'static,
     ) -> Result<T, MetaError> {
         let work = Arc::new(work);
-        match self.writing_once(Arc::clone(&work)).await {
-            Err(MetaError::DiskFull { .. }) if self.0.reserve.release() => self.writing_once(work).await,
-            outcome => outcome,
+        loop {
+            let outcome = self.writing_once(Arc::clone(&work)).await;
+            if !matches!(outcome, Err(MetaError::DiskFull { .. })) || !self.release_reserve().await {
+                return outcome;
+            }
         }
     }
 
-    /// Sets aside again what a full disk has used up, before more is added.
-    async fn refill_reserve(&self) {
+    /// Gives back a part of what is set aside, and sees to it that it is set aside again once there is room. Answers
+    /// whether there was any.
+    async fn release_reserve(&self) -> bool {
         let inner = Arc::clone(&self.0);
-        let _ = tokio::task::spawn_blocking(move || inner.reserve.fill()).await;
+        let released = tokio::task::spawn_blocking(move || inner.reserve.release()).await.unwrap_or(false);
+        if released && !self.0.refilling.swap(true, Ordering::AcqRel) {
+            let store = Arc::downgrade(&self.0);
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(REFILL_INTERVAL).await;
+                    let Some(inner) = store.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire)) else {
+                        return;
+                    };
+                    if Self(inner).refill_reserve().await {
+                        return;
+                    }
+                }
+            });
+        }
+        released
+    }
+
+    /// Sets aside again what a full disk has used up. Answers whether all of it is.
+    async fn refill_reserve(&self) -> bool {
+        let inner = Arc::clone(&self.0);
+        let fill = move || {
+            let filled = inner.reserve.fill();
+            if filled {
+                inner.refilling.store(false, Ordering::Release);
+            }
+            filled
+        };
+        tokio::task::spawn_blocking(fill).await.unwrap_or(false)
     }
 
     async fn writing_once<T: Send + 'static>(
@@ -232,7 +270,7 @@ impl MetaStore for RedbMetaStore {
     }
 
     async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError> {
-        self.refill_reserve().await;
+        let _ = self.refill_reserve().await;
         self.writing(move |transaction, version| {
             let mut topic = topic.clone();
             let folded_name = topic.name.to_ascii_lowercase();

@@ -6,10 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use narad_core::disk::{Disk, FileExt, OpenMode};
+use narad_core::disk::{Disk, FileExt, FileKind, OpenMode};
+use parking_lot::Mutex;
 
 /// Bytes set aside: many times what one change of the metadata takes.
-const BYTES: usize = 1 << 20;
+const BYTES: u64 = 1 << 20;
+/// Bytes given back at once. On a full disk others take at once what a change leaves over, and the next change needs
+/// some too.
+const STEP: u64 = 1 << 17;
 
 /// A file of its own that stands for space. Best effort: without it such a change fails like any other. Nothing reads
 /// it, so it is never synced.
@@ -17,30 +21,58 @@ const BYTES: usize = 1 << 20;
 pub(super) struct Reserve {
     disk: Arc<dyn Disk>,
     path: PathBuf,
+    one_at_a_time: Mutex<()>,
 }
 
 impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path) -> Self {
-        Self { disk, path: dir.join("reserve") }
+        Self { disk, path: dir.join("reserve"), one_at_a_time: Mutex::default() }
     }
 
-    /// Sets the space aside, unless it is already.
-    pub(super) fn fill(&self) {
-        let is_full = self.disk.metadata(&self.path).is_ok_and(|file| file.len == BYTES as u64);
-        if !is_full && self.write().is_err() {
-            // Half a reserve would only be in the way of others.
-            let _ = self.disk.remove_file(&self.path);
+    /// Sets aside what is missing. Answers whether all of it is there now; on a full disk what was there stays.
+    pub(super) fn fill(&self) -> bool {
+        let _turn = self.one_at_a_time.lock();
+        let kept = self.kept();
+        if kept == BYTES {
+            return true;
+        }
+        let filled = self.write_from(kept).is_ok();
+        if !filled {
+            let _ = self.shrink_to(kept);
+        }
+        filled
+    }
+
+    /// Gives a part of the space back. Answers whether there was any.
+    pub(super) fn release(&self) -> bool {
+        let _turn = self.one_at_a_time.lock();
+        let kept = self.kept();
+        kept > 0 && self.shrink_to(kept.saturating_sub(STEP)).is_ok()
+    }
+
+    /// How much is set aside. Something else in its place is nothing.
+    fn kept(&self) -> u64 {
+        match self.disk.metadata(&self.path) {
+            Ok(found) if found.kind == FileKind::File && found.len <= BYTES => found.len,
+            _ => 0,
         }
     }
 
-    fn write(&self) -> io::Result<()> {
-        let _ = self.disk.remove_file(&self.path);
-        let file = self.disk.open(&self.path, OpenMode::CreateNew)?;
-        file.write_all_at(&vec![0; BYTES], 0).map_err(|(_, error)| error)
+    fn write_from(&self, kept: u64) -> io::Result<()> {
+        let file = if kept > 0 {
+            self.disk.open(&self.path, OpenMode::ReadWrite)?
+        } else {
+            let _ = self.disk.remove_file(&self.path);
+            self.disk.open(&self.path, OpenMode::CreateNew)?
+        };
+        let missing = vec![0; usize::try_from(BYTES - kept).unwrap_or_default()];
+        file.write_all_at(&missing, kept).map_err(|(_, error)| error)
     }
 
-    /// Gives the space back. Answers whether there was any.
-    pub(super) fn release(&self) -> bool {
-        self.disk.remove_file(&self.path).is_ok()
+    fn shrink_to(&self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return self.disk.remove_file(&self.path);
+        }
+        self.disk.open(&self.path, OpenMode::ReadWrite)?.set_len(len)
     }
 }
