@@ -133,7 +133,8 @@ impl RedbMetaStore {
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(REFILL_INTERVAL).await;
-                    let Some(inner) = store.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire)) else {
+                    let Some(inner) = store.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire))
+                    else {
                         return;
                     };
                     if Self(inner).refill_reserve().await {
