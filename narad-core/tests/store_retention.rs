@@ -116,3 +116,29 @@ fn rt_09_without_a_cold_walk_idle_eviction_spares_a_log_whose_records_will_age()
     assert!(!full.is_closed());
     assert!(empty.is_closed());
 }
+
+#[test]
+fn cs_06_what_retention_took_before_it_was_settled_is_counted_once() {
+    let bench = Bench::new(1);
+    let (store, mut spec) = (bench.open(), topic("orders", 1));
+    spec.segment_bytes = 1;
+    let log = store.log(&spec, p(0)).unwrap();
+    (0..6).for_each(|_| commit(&log));
+    store.record_position(&spec, p(0), position(1, &[3, 5]));
+    store.close().unwrap();
+
+    // Retention runs before anybody asks where the consumers are.
+    let store = bench.open();
+    spec.retention = Arc::new(TakeAll);
+    store.log(&spec, p(0)).unwrap().sweep(None).unwrap();
+    let found = store.recover_position(&spec, p(0)).unwrap();
+    assert_eq!((found.lost, found.clamped), (2, false), "2 and 4: the others were settled");
+    assert_eq!(found.position, position(5, &[]));
+    let again = store.recover_position(&spec, p(0)).unwrap();
+    assert_eq!((again.lost, again.position), (0, position(5, &[])));
+    assert_eq!(store.counts().lost_to_retention, 2);
+    store.close().unwrap();
+    let store = bench.open();
+    store.log(&spec, p(0)).unwrap();
+    assert_eq!(store.recover_position(&spec, p(0)).unwrap().lost, 0);
+}

@@ -128,6 +128,21 @@ async fn when_retention_passes_the_frontier_it_jumps_once_and_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_retention_took_while_the_broker_was_down_is_counted() {
+    let bed = Bed::open_as(&SimDisk::new(seed()), ID, 100);
+    bed.put(0, &["x"; 20]);
+    let settled = bed.next().await;
+    bed.ack(&settled).await;
+    bed.queues.close();
+    bed.log(0).sweep(None).unwrap();
+    let oldest = bed.log(0).oldest_offset().get();
+    bed.store.close().unwrap();
+    let bed = Bed::open_as(&bed.disk, ID, 100);
+    assert_eq!(bed.next().await.record.offset.get(), oldest);
+    assert_eq!(stats(&bed).lost, oldest - 1, "all below but the one acked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_frontier_beyond_the_end_is_clamped_and_no_new_message_skipped() {
     let bed = Bed::open(&SimDisk::new(seed()));
     bed.put(0, &["a", "b"]);

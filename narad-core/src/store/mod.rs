@@ -65,7 +65,7 @@ use self::{
     topic::Topic,
 };
 pub use self::{
-    consumer_state::ConsumerPosition,
+    consumer_state::{ConsumerPosition, RecoveredPosition},
     layout::check_topic_name,
     quarantine::TopicDirectory,
     spec::{Ailment, OpenFailure, PartitionStats, StoreCounts, StoreOptions, TopicSpec},
@@ -110,6 +110,7 @@ struct Counters {
     cold_swept: AtomicU64,
     cold_panics: AtomicU64,
     reaper_restarts: AtomicU64,
+    lost_to_retention: AtomicU64,
 }
 
 impl Store {
@@ -273,6 +274,7 @@ impl Store {
             cold_swept: count(&counters.cold_swept),
             cold_panics: count(&counters.cold_panics),
             reaper_restarts: count(&counters.reaper_restarts),
+            lost_to_retention: count(&counters.lost_to_retention),
         }
     }
 
@@ -282,7 +284,16 @@ impl Store {
     /// # Errors
     /// `Io` when a file cannot be read: that is not taken for "nothing settled".
     pub fn consumer_position(&self, spec: &TopicSpec, partition: PartitionId) -> Result<ConsumerPosition> {
-        self.inner.consumer_position(spec, partition)
+        self.recover_position(spec, partition).map(|recovered| recovered.position)
+    }
+
+    /// The same, with what had to be changed about it: the first answer after a position was found out of bounds says so,
+    /// and the next has the new one.
+    ///
+    /// # Errors
+    /// As [`consumer_position`](Self::consumer_position).
+    pub fn recover_position(&self, spec: &TopicSpec, partition: PartitionId) -> Result<RecoveredPosition> {
+        self.inner.recover_position(spec, partition)
     }
 
     /// Takes over a new position: in the page cache within 100 ms, synced within

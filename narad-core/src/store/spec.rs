@@ -178,6 +178,8 @@ pub struct StoreCounts {
     pub cold_panics: u64,
     /// Reapers that hung and were replaced: `narad_reaper_restarts`.
     pub reaper_restarts: u64,
+    /// Offsets that retention took before they were settled, found when their position was recovered.
+    pub lost_to_retention: u64,
 }
 
 /// A partition that could not be opened.

@@ -72,14 +72,15 @@ impl Shared {
             None
         } else {
             let (store, reading) = (self.store.clone(), Arc::clone(&spec));
-            let read = move || store.consumer_position(&reading, partition);
+            let read = move || store.recover_position(&reading, partition);
             Some(self.runtime.run_blocking(&spec.name, read).await?)
         };
         queue.with(|state| {
             let Some(cell) = state.cell(partition) else { return };
             let (oldest, end) = (log.oldest_offset(), log.high_watermark());
             (cell.log, cell.failing) = (Some(log), false);
-            let Some(position) = position else { return };
+            let Some(found) = position else { return };
+            let position = found.position;
             let (recovered, recovery) = PartitionQueue::recover(&position, oldest, end);
             let changed = recovered.position() != position;
             cell.queue = Some(recovered);
@@ -89,9 +90,12 @@ impl Shared {
                     "the consumers' frontier lay beyond the end of the log; it begins there"
                 );
             }
+            // The store has told of what it found; retention may have gone on since.
             if recovery.lost > 0 {
                 state.say_lost(partition, oldest, recovery.lost);
-                state.count_lost(partition, recovery.lost);
+            }
+            if found.lost + recovery.lost > 0 {
+                state.count_lost(partition, found.lost + recovery.lost);
             }
             if changed {
                 state.record(partition, &self.store);

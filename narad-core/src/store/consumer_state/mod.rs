@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use self::{
     ahead::AheadFile,
-    recover::{clamp, recover},
+    recover::{Fitted, fit, recover},
 };
 pub(super) use self::{committer::Committer, topic::TopicConsumers};
 use crate::{
@@ -42,6 +42,18 @@ pub struct ConsumerPosition {
     pub frontier: Option<Offset>,
     /// What is settled above the frontier, ascending.
     pub acked: Vec<Offset>,
+}
+
+/// How far the consumers of a partition are, and what became of what they had not settled.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RecoveredPosition {
+    /// The position, within the log's bounds where the log is open.
+    pub position: ConsumerPosition,
+    /// Offsets that retention took before they were settled, since the position was last written; told once.
+    pub lost: u64,
+    /// Whether it lay beyond the log's end, and was brought there; told once.
+    pub clamped: bool,
 }
 
 /// The position of one partition on its way to the disk.

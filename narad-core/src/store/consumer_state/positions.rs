@@ -1,6 +1,8 @@
 //! The two questions that a store answers about consumers: where they are, and where they are now.
 
-use super::{ConsumerPosition, clamp, recover};
+use std::sync::atomic::Ordering;
+
+use super::{ConsumerPosition, Fitted, RecoveredPosition, fit, recover};
 use crate::{
     Result,
     plugin::PartitionId,
@@ -8,33 +10,34 @@ use crate::{
 };
 
 impl Inner {
-    pub(in crate::store) fn consumer_position(
+    pub(in crate::store) fn recover_position(
         &self,
         spec: &TopicSpec,
         partition: PartitionId,
-    ) -> Result<ConsumerPosition> {
+    ) -> Result<RecoveredPosition> {
         self.check_open()?;
         spec.check(partition)?;
         let topic = self.topic(&spec.name)?;
         if let Some(position) = topic.consumers.recorded(spec.incarnation, partition) {
-            return Ok(position);
+            return Ok(RecoveredPosition { position, ..RecoveredPosition::default() });
         }
         let mut position = {
             let guarded = topic.directory.lock();
             // It may have been recorded while this one waited for the guard.
             if let Some(position) = topic.consumers.recorded(spec.incarnation, partition) {
-                return Ok(position);
+                return Ok(RecoveredPosition { position, ..RecoveredPosition::default() });
             }
             match guarded.existing(self, spec.incarnation, partition)? {
                 Some(paths) => self.recovered_position(&paths)?,
-                None => return Ok(ConsumerPosition::default()),
+                None => return Ok(RecoveredPosition::default()),
             }
         };
+        let mut fitted = Fitted::default();
         if let Some(open) = topic.find(spec.incarnation, partition) {
-            self.fit(spec, &open, &mut position);
+            fitted = self.fit(spec, &open, &mut position);
             *open.frontier.lock() = position.frontier;
         }
-        Ok(position)
+        Ok(RecoveredPosition { position, lost: fitted.lost, clamped: fitted.beyond })
     }
 
     /// What the partition's files say of its consumers. Called with the guard held.
@@ -47,13 +50,24 @@ impl Inner {
     }
 
     /// Brings the position into the log's bounds. What had to be changed is recorded, so that it is told of once.
-    fn fit(&self, spec: &TopicSpec, open: &OpenLog, position: &mut ConsumerPosition) {
+    fn fit(&self, spec: &TopicSpec, open: &OpenLog, position: &mut ConsumerPosition) -> Fitted {
         let (start, end) = (open.log.oldest_offset(), open.log.high_watermark());
         let found = position.frontier;
-        let Some(reason) = clamp(position, start, end) else { return };
-        tracing::warn!(topic = %spec.name, partition = %open.partition, ?found, %start, %end, "{reason}");
-        self.count_error("consumer_position_clamped");
-        self.record_position(spec, open.partition, position.clone());
+        let fitted = fit(position, start, end);
+        if fitted.beyond {
+            tracing::warn!(topic = %spec.name, partition = %open.partition, ?found, %end,
+                "what is said to be settled lies beyond the log's end; brought there");
+            self.count_error("consumer_position_clamped");
+        }
+        if fitted.lost > 0 {
+            tracing::warn!(topic = %spec.name, partition = %open.partition, ?found, %start, lost = fitted.lost,
+                "retention has passed the frontier; what was not settled is lost");
+            self.counters.lost_to_retention.fetch_add(fitted.lost, Ordering::Relaxed);
+        }
+        if fitted != Fitted::default() {
+            self.record_position(spec, open.partition, position.clone());
+        }
+        fitted
     }
 
     pub(in crate::store) fn record_position(

@@ -66,26 +66,32 @@ pub(super) fn recover(disk: &dyn Disk, paths: &PartitionPaths) -> Result<Recover
     Ok(Recovered { position: ConsumerPosition { frontier, acked }, passed_over })
 }
 
-/// Brings a position into the bounds of its log: nothing settled at or above `end`, everything settled below
-/// `start`. Returns what it changed, in words for the log.
-pub(super) fn clamp(position: &mut ConsumerPosition, start: Offset, end: Offset) -> Option<&'static str> {
+/// What had to be changed to bring a position into the bounds of its log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Fitted {
+    /// It said that something is settled which the log has not got yet.
+    pub(super) beyond: bool,
+    /// Offsets below the log's start that were not settled.
+    pub(super) lost: u64,
+}
+
+/// Brings a position into the bounds of its log: nothing settled at or above `end`, everything settled below `start`.
+pub(super) fn fit(position: &mut ConsumerPosition, start: Offset, end: Offset) -> Fitted {
     let last_before = |bound: Offset| bound.get().checked_sub(1).and_then(Offset::new);
     let (lowest, highest) = (last_before(start), last_before(end));
-    let beyond = position.acked.len();
+    let acked = position.acked.len();
     position.acked.retain(|&offset| offset < end);
-    let mut changed = (position.acked.len() < beyond).then_some("settled offsets lie beyond the log's end");
+    let mut fitted = Fitted { beyond: position.acked.len() < acked, lost: 0 };
     if position.frontier > highest {
-        position.frontier = highest;
-        changed = Some("the frontier lies beyond the log's end");
+        (position.frontier, fitted.beyond) = (highest, true);
     } else if position.frontier < lowest {
-        // A fresh position is no loss, and the frontier of nothing settled is where every log begins.
-        if position.frontier.is_some() {
-            changed = Some("the frontier lies below the log's start");
-        }
+        let first = position.frontier.map_or(Offset::ZERO, |frontier| frontier.saturating_add(1));
+        let settled = position.acked.iter().filter(|&&offset| offset < start).count();
+        fitted.lost = start.since(first).saturating_sub(settled as u64);
         position.frontier = lowest;
     }
     position.acked = above(&position.acked, position.frontier);
-    changed
+    fitted
 }
 
 fn above(acked: &[Offset], frontier: Option<Offset>) -> Vec<Offset> {
