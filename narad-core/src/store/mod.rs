@@ -27,6 +27,12 @@
 //! # Ok::<(), narad_core::Error>(())
 //! ```
 //!
+//! Everything is kept unless the topic says otherwise. Its other settings are fields, to be changed after
+//! [`TopicSpec::new`]: `orders.retention = Arc::new(narad_retention::Age::new(week))`.
+//!
+//! Ask for a log at each use, as above: a [`Log`] that is kept for longer may be closed for being idle (reading from it
+//! does not count), and answers `Closed` from then on.
+//!
 //! Lock order, from the outside in: a log's produce lock, the topic's guard, the maps. File I/O is done under the
 //! guard alone, so opening or closing a log stalls callers of its own topic and nobody else.
 
@@ -154,8 +160,9 @@ impl Store {
         Ok(Self { inner })
     }
 
-    /// The partition's log, opened if it is not open. Blocks while it, or another log of the topic, is being opened
-    /// or closed; never because of another topic.
+    /// The partition's log, opened if it is not open; cheap if it is. It may be closed for being idle once nobody has
+    /// asked for it here, or written to it, for [`idle_eviction`](StoreOptions::idle_eviction). Blocks while it, or
+    /// another log of the topic, is being opened or closed; never because of another topic.
     ///
     /// The first open of a topic marks its directory with the incarnation. A directory that another incarnation
     /// left under the name is set aside as `<name>.stale-<id>`, never served and never removed here.
