@@ -25,7 +25,7 @@ use narad_core::{
     log::{Log, LogOptions},
     runtime::Runtime,
 };
-use support::{Comparison, bench_dir, median};
+use support::{Comparison, bench_dir, cpu_ticks, median, resident_bytes};
 
 const ROUNDS: usize = 5;
 
@@ -119,15 +119,4 @@ fn idle_logs(dir: &Path) {
         "500 idle logs: {each} bytes resident each, goal 65536; {} clock ticks of CPU in 10 s",
         cpu_ticks() - cpu
     );
-}
-
-fn resident_bytes() -> u64 {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
-
-fn cpu_ticks() -> u64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
