@@ -27,12 +27,11 @@ use crate::{
 
 impl Inner {
     /// Opens the partition in `dir`, recovering what a crash left.
-    pub(super) fn open(runtime: &Runtime, dir: &Path, options: LogOptions) -> Result<Arc<Self>> {
-        let mut codecs = options.readable.clone();
-        codecs.insert(Arc::clone(&options.codec))?;
+    pub(super) fn open(runtime: &Runtime, dir: &Path, mut options: LogOptions) -> Result<Arc<Self>> {
+        options.readable.insert(Arc::clone(&options.codec))?;
         let disk = &**runtime.disk();
         ensure_dir(disk, dir)?;
-        let context = ReadContext { disk, codecs: &codecs, log: &options.identity };
+        let context = ReadContext { disk, codecs: &options.readable, log: &options.identity };
         let mut survey = survey(context, dir, OpenMode::ReadWrite)?;
         for _ in 0..survey.passed_over_files {
             runtime.metrics().error("storage", "state_file");
@@ -63,7 +62,6 @@ impl Inner {
             group: Arc::clone(&options.identity.name),
             retention: RwLock::new(Arc::clone(&options.retention)),
             is_silent: is_silent(&*options.wake),
-            codecs,
             options,
             start: next,
             buffer: Mutex::new(Buffer::new(next)),

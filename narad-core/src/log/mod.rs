@@ -61,7 +61,7 @@ pub use self::{
 use crate::{
     error::{Error, Result},
     format::{Batch, Offset, Record},
-    plugin::{CodecSet, LogIdentity, RetentionPolicy, WakeReason},
+    plugin::{LogIdentity, RetentionPolicy, WakeReason},
     runtime::{Runtime, TimerEntry},
     segment::CacheId,
     sync::{
@@ -86,8 +86,8 @@ pub struct Log(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     dir: PathBuf,
+    /// `readable` holds every codec, the one for new frames too.
     options: LogOptions,
-    codecs: CodecSet,
     cache_id: CacheId,
     /// Names the share of the pool's workers that this log can take.
     group: Arc<str>,
@@ -372,7 +372,7 @@ impl Log {
 
     /// Closes every descriptor of a log that is idle and clean: nothing is appended, unsynced or uncommitted, no commit is
     /// running, and it is not poisoned. Answers whether the log holds none now; a read that is under way goes on with the
-    /// one that it has. Never waits.
+    /// one that it has. Memory kept for the next frames goes with them. Never waits.
     ///
     /// Nothing else changes. The next write or read opens its file again, so it may fail for want of a descriptor
     /// ([`Error::is_out_of_descriptors`]) as an open may: nothing is lost, and the next try may succeed. While the active

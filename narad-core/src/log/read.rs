@@ -146,6 +146,10 @@ impl Inner {
     }
 
     pub(super) fn read_context(&self) -> ReadContext<'_> {
-        ReadContext { disk: &**self.runtime.disk(), codecs: &self.codecs, log: &self.options.identity }
+        ReadContext {
+            disk: &**self.runtime.disk(),
+            codecs: &self.options.readable,
+            log: &self.options.identity,
+        }
     }
 }

@@ -83,6 +83,8 @@ impl Inner {
         let mut entries: Vec<Entry> = self.view.read().segments.iter().cloned().collect();
         let ends = entries.iter().skip(1).map(|next| next.segment.base());
         let ends: Vec<Offset> = ends.chain(entries.last().map(|last| last.segment.end())).collect();
+        let is_ahead = |entry: &Entry| entry.ahead_since.is_some();
+        let was_ahead = entries.iter().any(is_ahead);
         let infos = entries.iter_mut().zip(ends).filter_map(|(entry, end)| {
             let (first, last, sealed) = match entry.times {
                 Times::Known { first, last } => (first, last, true),
@@ -96,7 +98,9 @@ impl Inner {
             (sealed || end > segment.base()).then_some(info)
         });
         let infos = infos.collect();
-        self.view.write().note_ahead(&entries);
+        if was_ahead || entries.iter().any(is_ahead) {
+            self.view.write().note_ahead(&entries);
+        }
         infos
     }
 
@@ -104,7 +108,14 @@ impl Inner {
     /// and their successor's first one. A file's time is the fallback, for this sweep alone where a record could not
     /// be read now.
     fn learn_times(&self) {
-        let entries: Vec<Entry> = self.view.read().segments.iter().cloned().collect();
+        let entries: Vec<Entry> = {
+            let view = self.view.read();
+            // All known: as a rule, and a sweep of ten thousand such logs is to cost next to nothing.
+            if !view.segments.iter().any(|entry| matches!(entry.times, Times::File(_))) {
+                return;
+            }
+            view.segments.iter().cloned().collect()
+        };
         let mut firsts: Vec<Option<io::Result<Option<i64>>>> = entries.iter().map(|_| None).collect();
         let mut first_of = |index: usize| -> Option<Option<i64>> {
             let (Some(first), Some(entry)) = (firsts.get_mut(index), entries.get(index)) else {

@@ -263,12 +263,13 @@ impl Writer {
         self.discard(disk, high_watermark, high_watermark).map(drop)
     }
 
-    /// Gives up the descriptor of the active segment, where everything in it is committed and synced, and nothing waits
-    /// to be written. Answers whether it could.
+    /// Gives up the descriptor of the active segment and the memory kept for its next frames, where everything in it is
+    /// committed and synced, and nothing waits to be written. Answers whether it could.
     pub(super) fn give_up_file(&mut self) -> bool {
         if self.has_uncommitted() || !self.unsynced.is_empty() {
             return false;
         }
+        (self.pending, self.unsynced) = (Vec::new(), Vec::new());
         if let Some(active) = &mut self.active {
             active.give_up_file(self.end);
         }

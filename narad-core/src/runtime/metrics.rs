@@ -33,7 +33,8 @@ impl Metrics {
 
     /// How often an error was counted.
     pub fn error_count(&self, component: &str, kind: &str) -> u64 {
-        self.errors().into_iter().find(|(key, _)| *key == (component, kind)).map_or(0, |(_, count)| count)
+        let errors: &BTreeMap<(&str, &str), u64> = &self.errors.lock();
+        errors.get(&(component, kind)).copied().unwrap_or_default()
     }
 
     /// Counts what retention deleted, by its reason.
