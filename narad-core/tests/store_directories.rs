@@ -10,7 +10,7 @@ use narad_core::{
     disk::Disk,
     plugin::Incarnation,
     store::Store,
-    testkit::{Failure, Fault, seed},
+    testkit::{CallKind, Failure, Fault, seed},
 };
 use store_support::{Bench, p, position, topic};
 
@@ -151,6 +151,29 @@ fn a_crash_inside_a_delete_leaves_the_topic_whole_or_gone() {
             assert!(call > 5, "the delete made only {call} calls");
             break;
         }
+    }
+}
+
+#[test]
+fn what_a_killed_delete_left_is_removed_once_its_name_is_durably_gone() {
+    for seed in 0..100 {
+        let bench = Bench::new(seed);
+        let store = bench.open();
+        use_topic(&bench, &store, "orders", 1);
+        store.close().unwrap();
+        let store = bench.open();
+        bench.disk.inject(Fault::fail(CallKind::SyncDir, Failure::Io).named("topics").onwards());
+        store.delete_topic("orders", Incarnation::new(1)).unwrap_err();
+        drop(store);
+        bench.disk.crash_process();
+        bench.disk.clear_faults();
+        drop(bench.open());
+        bench.disk.power_loss();
+
+        let store = bench.open();
+        let fresh = topic("orders", 2);
+        store.log(&fresh, p(0)).unwrap();
+        assert_eq!(store.consumer_position(&fresh, p(0)).unwrap(), position(None, &[]), "seed {seed}");
     }
 }
 

@@ -71,10 +71,23 @@ impl Inner {
     pub(super) fn remove_leftovers(&self) -> Result<()> {
         let topics = self.layout.topics();
         let entries = self.runtime.disk().list(&topics).map_err(|error| Error::io("list", &topics, error))?;
-        for entry in entries {
-            if entry.kind == FileKind::Directory && layout::is_deleted_leftover(&entry.name) {
-                self.remove_doomed(&topics.join(&entry.name));
-            }
+        let leftovers = entries
+            .into_iter()
+            .filter(|entry| entry.kind == FileKind::Directory && layout::is_deleted_leftover(&entry.name));
+        let leftovers: Vec<_> = leftovers.map(|entry| topics.join(&entry.name)).collect();
+        if leftovers.is_empty() {
+            return Ok(());
+        }
+        // Whoever renamed them may have died before that was durable. A power loss would give a directory its place back
+        // without the marker that was removed from it, and the next topic of the name would take what is left for its own.
+        if let Err(error) = files::sync_dir(&**self.runtime.disk(), &topics) {
+            tracing::warn!(%error, "what deleted topics left is not removed yet");
+            self.count_error("delete_unlink");
+            self.has_leftovers.store(true, Ordering::Release);
+            return Ok(());
+        }
+        for dir in leftovers {
+            self.remove_doomed(&dir);
         }
         Ok(())
     }
