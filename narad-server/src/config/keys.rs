@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(keys.get("log.format"), Some(&Kind::Text));
         assert_eq!(keys.get("security.enabled"), Some(&Kind::Json));
         assert_eq!(keys.get("node.id"), Some(&Kind::Text));
-        assert_eq!(keys.len(), 26, "{keys:?}");
+        assert_eq!(keys.len(), 27, "{keys:?}");
     }
 
     #[test]
