@@ -76,3 +76,33 @@ impl Reserve {
         self.disk.open(&self.path, OpenMode::ReadWrite)?.set_len(len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use narad_core::testkit::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn space_is_given_back_in_parts_and_a_full_disk_takes_none_of_the_rest() {
+        let disk = SimDisk::new(1);
+        let reserve = Reserve::new(Arc::new(disk.clone()), Path::new("/"));
+        let len = || disk.contents("/reserve").map_or(0, |bytes| bytes.len() as u64);
+        assert!(reserve.fill());
+        let mut left = BYTES;
+        while left > 0 {
+            assert!(reserve.release());
+            left -= STEP;
+            assert_eq!(len(), left);
+            // Others take it at once.
+            disk.set_capacity(Some(disk.used_bytes()));
+            assert!(!reserve.fill());
+            assert_eq!(len(), left);
+        }
+        assert!(!reserve.release());
+        disk.set_capacity(None);
+        assert!(reserve.fill());
+        assert_eq!(len(), BYTES);
+        assert!(BYTES / STEP > 4, "more than a few");
+    }
+}
