@@ -120,6 +120,9 @@ fn values_out_of_bounds_stop_the_start_and_are_named() {
         ("[topic]\ndefault_retention_age_ms = 1000\n", "topic.default_retention_age_ms"),
         ("[topic]\ndefault_partitions = -3\n", "default_partitions"),
         ("[log]\nlevel = \"???=!\"\n", "log.level"),
+        ("[log]\nlevel = \"infoo\"\n", "log.level"),
+        ("[log]\nlevel = \"\"\n", "log.level"),
+        ("[log]\nlevel = \"info,narad_core\"\n", "log.level"),
     ] {
         let message = from_file("n.toml", text, &[]).unwrap_err().to_string();
         assert!(message.contains(key), "{text}: {message}");

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use tracing_subscriber::filter::{LevelFilter, Targets};
+
 use super::{Config, ConfigError, Http, Storage, TopicDefaults};
 
 /// The shortest retention that is not "for ever": an hour.
@@ -21,10 +23,16 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     topic(&config.topic)?;
     require(!config.node.id.trim().is_empty(), "node.id", || "must not be empty")?;
     require(
-        config.log.level.parse::<tracing_subscriber::filter::Targets>().is_ok(),
+        is_filter(&config.log.level),
         "log.level",
         || "is no level and no filter; try info, or info,narad_core=debug",
     )
+}
+
+/// To the parser a word that is no level names a module: `infoo` would leave everything else unlogged.
+fn is_filter(text: &str) -> bool {
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    text.parse::<Targets>().is_ok() && text.split(',').all(|part| part.contains('=') || is_level(part))
 }
 
 fn http(http: &Http, dev: bool) -> Result<(), ConfigError> {
