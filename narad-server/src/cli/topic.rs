@@ -86,7 +86,7 @@ struct Settings {
     /// Partitions, 3 to 108; they can grow, never shrink
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=108))]
     partitions: Option<u32>,
-    /// How long messages are kept, as 7d or 12h; `forever` keeps them all
+    /// How long messages are kept, as 7d or 12h, at least 1h; `forever` keeps them all
     #[arg(long, value_name = "DURATION", value_parser = retention)]
     retention: Option<Duration>,
     /// Messages of a partition that may be with consumers at once
