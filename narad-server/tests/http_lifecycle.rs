@@ -135,6 +135,16 @@ async fn a_shutdown_that_overruns_its_grace_ends_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_cannot_be_built_is_named_and_nothing_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.storage.codec = serde_json::json!("lz5");
+    let error = Server::start(config).await.unwrap_err().to_string();
+    assert!(error.starts_with("unknown codec \"lz5\""), "{error}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the directory is left as it is");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_never_runs_open() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(dir.path());

@@ -87,12 +87,14 @@ impl Broker {
     ) -> Result<Self, BrokerError> {
         let mut options = store_options(&config.storage);
         adjust(&mut options);
+        // A configuration that cannot be used leaves the directory as it is.
+        let plugins = Plugins::new(registry, config.storage.clone())?;
         let (store, meta) = {
             let (runtime, data_dir) = (runtime.clone(), config.storage.data_dir.clone());
             blocking(move || open_files(&runtime, &data_dir, options)).await??
         };
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
-        let plugins = Plugins::new(registry, config.storage.clone(), queues.notifier())?;
+        let plugins = plugins.waking(queues.notifier());
         let catalog = Arc::new(Catalog::new(runtime.clone(), Arc::new(meta), store.clone(), plugins));
         let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
         let ingress =

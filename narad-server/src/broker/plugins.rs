@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use narad_core::{
     plugin::{
         BatchedSync, Codec, CodecSet, Incarnation, LogIdentity, PartitionId, PluginContext, PluginKind,
-        Registry, RegistryError, RetentionPolicy, WakeNotifier,
+        Registry, RegistryError, RetentionPolicy, SilentWake, WakeNotifier,
     },
     store::TopicSpec,
 };
@@ -59,20 +59,21 @@ pub(super) struct Plugins {
 }
 
 impl Plugins {
-    /// Keeps `settings` once a topic could be built by them.
+    /// Keeps `settings` once a topic could be built by them. Touches no file; nobody is woken yet.
     ///
     /// # Errors
     /// An unknown plugin, or a configuration that does not fit it.
-    pub(super) fn new(
-        registry: Registry,
-        settings: Storage,
-        wake: Arc<dyn WakeNotifier>,
-    ) -> Result<Self, RegistryError> {
-        let plugins = Self { registry, settings, wake };
+    pub(super) fn new(registry: Registry, settings: Storage) -> Result<Self, RegistryError> {
+        let plugins = Self { registry, settings, wake: Arc::new(SilentWake) };
         if let Ok(name) = TopicName::new("probe") {
             plugins.spec(&Topic::new(name, Incarnation::new(0), 1, 0))?;
         }
         Ok(plugins)
+    }
+
+    /// The same, with `wake` told of what the topics' logs announce.
+    pub(super) fn waking(self, wake: Arc<dyn WakeNotifier>) -> Self {
+        Self { wake, ..self }
     }
 
     /// What the store is to know of `topic`.

@@ -31,7 +31,7 @@ pub enum ServeError {
     /// The settings cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Two plugins claim one name.
+    /// A plugin of the configuration is unknown or cannot be built, or two claim one name. Nothing was opened.
     #[error(transparent)]
     Plugins(#[from] narad_core::plugin::RegistryError),
     /// The data directory is in use or cannot be used.

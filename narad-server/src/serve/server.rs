@@ -13,7 +13,7 @@ use super::{
     accept::{Acceptor, Connections},
 };
 use crate::{
-    broker::{Broker, default_plugins},
+    broker::{Broker, BrokerError, default_plugins},
     config::{Config, Http},
     http::App,
 };
@@ -54,8 +54,7 @@ impl Server {
         }
         let mut options = RuntimeOptions::default();
         options.workers = IO_WORKERS;
-        let broker =
-            Broker::open(Runtime::new(options), registry, &config).await.map_err(ServeError::Open)?;
+        let broker = Broker::open(Runtime::new(options), registry, &config).await.map_err(why)?;
         Self::start_on(broker, config).await
     }
 
@@ -126,6 +125,14 @@ impl Server {
                 Ok(())
             }
         }
+    }
+}
+
+/// A plugin that cannot be built is no fault of the directory, and must not read like one.
+fn why(error: BrokerError) -> ServeError {
+    match error {
+        BrokerError::Plugin(error) => ServeError::Plugins(error),
+        error => ServeError::Open(error),
     }
 }
 
