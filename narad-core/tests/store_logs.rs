@@ -13,6 +13,7 @@ use std::{
 
 use narad_core::{
     Error,
+    disk::Disk,
     format::{Batch, Offset},
     log::Log,
     plugin::Incarnation,
@@ -183,25 +184,53 @@ fn in_02_an_open_log_of_another_incarnation_is_closed_before_its_directory_moves
 fn cs_06_a_position_is_brought_into_the_bounds_of_its_log() {
     let bench = Bench::new(1);
     let spec = topic("orders", 1);
-    bench.disk.plant("/data/topics/orders/p00000/consumer.offset", 41i64.to_be_bytes());
+    let file = "/data/topics/orders/p00000/consumer.offset";
     let store = bench.open();
     let log = store.log(&spec, p(0)).unwrap();
-    for number in log.high_watermark().get()..50 {
+    for number in 0..50 {
         commit(&log, &number.to_string());
     }
+    store.record_position(&spec, p(0), position(41, &[]));
+    store.close().unwrap();
+    let store = bench.open();
+    store.log(&spec, p(0)).unwrap();
     assert_eq!(store.consumer_position(&spec, p(0)).unwrap(), position(41, &[]), "within them it stays");
     store.close().unwrap();
-    bench
-        .disk
-        .alter("/data/topics/orders/p00000/consumer.offset", |bytes| *bytes = 99i64.to_be_bytes().to_vec());
+    bench.disk.alter(file, |bytes| *bytes = 99i64.to_be_bytes().to_vec());
+    bench.disk.remove_file("/data/topics/orders/p00000/consumer.ahead".as_ref()).unwrap();
     let store = bench.open();
     store.log(&spec, p(0)).unwrap();
     assert_eq!(store.consumer_position(&spec, p(0)).unwrap(), position(49, &[]));
     store.close().unwrap();
-    assert_eq!(
-        bench.disk.contents("/data/topics/orders/p00000/consumer.offset").unwrap(),
-        49i64.to_be_bytes()
-    );
+    assert_eq!(bench.disk.contents(file).unwrap(), 49i64.to_be_bytes());
+}
+
+#[test]
+fn cs_06_what_is_committed_before_anybody_asks_is_not_settled_by_a_position_beyond_the_end() {
+    for ask_early in [true, false] {
+        let bench = Bench::new(1);
+        let (store, spec) = (bench.open(), topic("orders", 1));
+        (0..3).for_each(|number| drop(commit(&store.log(&spec, p(0)).unwrap(), &number.to_string())));
+        store.record_position(&spec, p(0), position(2, &[]));
+        store.close().unwrap();
+        // The records are lost, and the position is not.
+        bench.disk.alter("/data/topics/orders/p00000/00000000000000000000.log", Vec::clear);
+
+        let store = bench.open();
+        let log = store.log(&spec, p(0)).unwrap();
+        if ask_early {
+            store.recover_position(&spec, p(0)).unwrap();
+        }
+        let new: Vec<_> = (0..5).map(|number| commit(&log, &format!("new {number}"))).collect();
+        let found = store.recover_position(&spec, p(0)).unwrap();
+        assert!(found.position.frontier < Some(new[0]), "{found:?} settles {new:?}");
+        assert!(found.position.acked.is_empty());
+        assert_eq!(found.clamped, !ask_early, "told once");
+        store.close().unwrap();
+        let store = bench.open();
+        store.log(&spec, p(0)).unwrap();
+        assert!(store.consumer_position(&spec, p(0)).unwrap().frontier < Some(new[0]));
+    }
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub(super) struct OpenLog {
     pub(super) retention: Mutex<Arc<dyn RetentionPolicy>>,
     /// Where the consumers are, as far as this process was told.
     pub(super) frontier: Mutex<Option<Offset>>,
+    /// Where the log ended when it was opened, until its consumers' position is known: the files can state nothing
+    /// beyond, whatever was committed since.
+    end_at_open: Mutex<Option<Offset>>,
     pub(super) reopening: Mutex<Backoff>,
     /// A reaper is at work on it, or hangs there.
     pub(super) reaping: AtomicBool,
@@ -41,17 +44,30 @@ impl OpenLog {
         now: Duration,
     ) -> Self {
         let seen_next = AtomicU64::new(log.next_offset().get());
+        let end_at_open = Mutex::new(Some(log.high_watermark()));
         Self {
             log,
             incarnation,
             partition,
             retention: Mutex::new(retention),
             frontier: Mutex::default(),
+            end_at_open,
             reopening: Mutex::default(),
             reaping: AtomicBool::new(false),
             used_ms: AtomicU64::new(millis(now)),
             seen_next,
         }
+    }
+
+    /// Where the log ends for a position that was read from the files.
+    pub(super) fn end_of_positions(&self) -> Offset {
+        self.end_at_open.lock().unwrap_or_else(|| self.log.high_watermark())
+    }
+
+    /// Takes over where the consumers are.
+    pub(super) fn set_frontier(&self, frontier: Option<Offset>) {
+        *self.frontier.lock() = frontier;
+        *self.end_at_open.lock() = None;
     }
 
     /// Somebody asked for it.

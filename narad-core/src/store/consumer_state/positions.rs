@@ -35,7 +35,7 @@ impl Inner {
         let mut fitted = Fitted::default();
         if let Some(open) = topic.find(spec.incarnation, partition) {
             fitted = self.fit(spec, &open, &mut position);
-            *open.frontier.lock() = position.frontier;
+            open.set_frontier(position.frontier);
         }
         Ok(RecoveredPosition { position, lost: fitted.lost, clamped: fitted.beyond })
     }
@@ -51,7 +51,7 @@ impl Inner {
 
     /// Brings the position into the log's bounds. What had to be changed is recorded, so that it is told of once.
     fn fit(&self, spec: &TopicSpec, open: &OpenLog, position: &mut ConsumerPosition) -> Fitted {
-        let (start, end) = (open.log.oldest_offset(), open.log.high_watermark());
+        let (start, end) = (open.log.oldest_offset(), open.end_of_positions());
         let found = position.frontier;
         let fitted = fit(position, start, end);
         if fitted.beyond {
@@ -88,7 +88,7 @@ impl Inner {
             }
         };
         if let Some(open) = topic.find(spec.incarnation, partition) {
-            *open.frontier.lock() = position.frontier;
+            open.set_frontier(position.frontier);
         } else if let Some(cold) = topic.cold.lock().get_mut(&partition) {
             cold.frontier = position.frontier;
         }
