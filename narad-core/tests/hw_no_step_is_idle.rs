@@ -85,6 +85,8 @@ fn po_03_a_reopen_cuts_at_the_watermark_although_damage_follows_it() {
     log.append(&record("drained, and damaged by the failed fsync")).unwrap();
     bench.pass(DRAIN);
     let damaged = bench.segment(0).unwrap().len() - 5;
+    // What was refused cannot be taken back at once.
+    bench.disk.inject(Fault::fail(CallKind::SetLen, Failure::Io).named("*.log"));
     poison(&bench, &log);
     bench.disk.alter(segment_path(0), |bytes| bytes[damaged] ^= 0xFF);
     log.reopen().unwrap();

@@ -231,3 +231,16 @@ fn po_03_a_log_that_is_not_poisoned_is_left_alone() {
     log.close().unwrap();
     assert!(matches!(log.reopen(), Err(Error::Closed)));
 }
+
+#[test]
+fn po_01_what_a_failed_fsync_has_refused_is_not_shown_by_the_next_process_and_then_lost() {
+    for number in 1..40 {
+        let bench = Bench::new(number);
+        drop(poisoned(&bench));
+        bench.disk.crash_process();
+        // What this open shows, no power loss may take back.
+        assert_eq!(payloads(&bench.open_with(options())), ["a"]);
+        bench.disk.power_loss();
+        assert_eq!(payloads(&bench.open_with(options()))[0], "a");
+    }
+}

@@ -245,7 +245,7 @@ impl Inner {
         let error = match failure {
             Failure::Clean(error) => error,
             Failure::Poison(error) => {
-                writer.drop_unsynced();
+                writer.drop_refused();
                 return self.poison(error);
             }
         };

@@ -151,7 +151,7 @@ impl Inner {
     }
 
     fn poison_from_drain(&self, writer: &mut Writer, error: Error) -> Error {
-        writer.drop_unsynced();
+        writer.drop_refused();
         self.poison(error)
     }
 }

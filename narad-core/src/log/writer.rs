@@ -290,6 +290,19 @@ impl Writer {
         (self.written, self.unsynced_records, self.unsynced_since) = (0, 0, None);
     }
 
+    /// The same after a failed fsync, which leaves in the system's memory what looks written and may never reach the disk: a
+    /// process that opens the log after this one has died would show it, and find nothing to sync. As good as can be done on
+    /// a file that has just failed; the reopen cuts it again, durably.
+    pub(super) fn drop_refused(&mut self) {
+        self.drop_unsynced();
+        let file = self.active.as_ref().and_then(Active::open_file);
+        if let (Some(file), Some(place)) = (file, self.committed)
+            && let Err(error) = file.set_len(place.pos)
+        {
+            tracing::warn!(%error, "what a failed fsync has refused stays in the file until the log is reopened");
+        }
+    }
+
     /// Whether this process has encoded frames that are not committed.
     pub(super) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
