@@ -210,7 +210,9 @@ fn cs_06_what_is_committed_before_anybody_asks_is_not_settled_by_a_position_beyo
     for ask_early in [true, false] {
         let bench = Bench::new(1);
         let (store, spec) = (bench.open(), topic("orders", 1));
-        (0..3).for_each(|number| drop(commit(&store.log(&spec, p(0)).unwrap(), &number.to_string())));
+        for number in 0..3 {
+            commit(&store.log(&spec, p(0)).unwrap(), &number.to_string());
+        }
         store.record_position(&spec, p(0), position(2, &[]));
         store.close().unwrap();
         // The records are lost, and the position is not.
