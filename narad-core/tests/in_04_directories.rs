@@ -9,7 +9,7 @@ use narad_core::{
     format::Batch,
     plugin::Incarnation,
     store::{Store, TopicDirectory, TopicSpec},
-    testkit::{CallKind, Failure, Fault, seed},
+    testkit::{CallKind, Failure, Fault, Survival, seed},
 };
 use store_support::{Bench, at, p, position, topic};
 
@@ -218,6 +218,40 @@ fn in_04_an_adoption_that_fails_gives_the_records_to_no_other_topic() {
         assert_eq!(log.next_offset(), at(0), "{kind:?}");
         assert_eq!(quarantined(&store), [stale], "{kind:?}: and the records are still there");
     }
+}
+
+#[test]
+fn an_adopted_directory_keeps_its_place_through_a_power_loss() {
+    for is_marked in [true, false] {
+        let bench = Bench::new(1);
+        let store = replaced(&bench);
+        store.delete_topic("orders", Incarnation::new(2)).unwrap();
+        if !is_marked {
+            bench.disk.remove_file(format!("{TOPICS}/{STALE}/incarnation").as_ref()).unwrap();
+            bench.disk.sync_dir(format!("{TOPICS}/{STALE}").as_ref()).unwrap();
+        }
+        store.adopt(&quarantined(&store)[0], Incarnation::new(1)).unwrap();
+        bench.disk.power_loss_keeping(Survival::Nothing);
+        let store = bench.open();
+        assert_eq!(bench.names(TOPICS), ["orders"], "marked: {is_marked}");
+        assert_eq!(first(&store, &topic("orders", 1)), b"first");
+        assert_eq!(bench.names(TOPICS), ["orders"], "marked: {is_marked}");
+    }
+}
+
+#[test]
+fn in_04_a_reclaimed_directory_stays_away_through_a_power_loss() {
+    let bench = Bench::new(1);
+    let store = replaced(&bench);
+    let stale = quarantined(&store).remove(0);
+    // Its files cannot be removed: it is out of the way all the same, for good.
+    bench.disk.inject(Fault::fail(CallKind::Remove, Failure::Io).onwards());
+    store.reclaim(&stale).unwrap();
+    bench.disk.power_loss_keeping(Survival::Nothing);
+    bench.disk.clear_faults();
+    assert_eq!(bench.names(TOPICS), ["orders", "orders.deleted-0000000000000001"]);
+    bench.open();
+    assert_eq!(bench.names(TOPICS), ["orders"]);
 }
 
 #[test]

@@ -233,3 +233,15 @@ fn a_topic_that_is_a_link_is_refused() {
     }
     assert!(bench.disk.metadata(Path::new("/data/topics/linked")).is_ok());
 }
+
+#[test]
+fn cs_05_a_deleted_topic_keeps_no_descriptor_for_its_positions() {
+    let bench = Bench::new(1);
+    let store = bench.open();
+    let held = bench.disk.open_files();
+    use_topic(&bench, &store, "orders", 1);
+    bench.ticks(&store, 1);
+    assert!(bench.disk.open_files() > held);
+    store.delete_topic("orders", Incarnation::new(1)).unwrap();
+    assert_eq!(bench.disk.open_files(), held);
+}

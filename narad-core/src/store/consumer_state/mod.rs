@@ -109,8 +109,12 @@ impl Consumer {
         self.memory.lock().position.clone()
     }
 
+    /// Nothing more is written, and no descriptor kept. A step that is under way sees to that at its end.
     pub(super) fn retire(&self) {
         self.memory.lock().retired = true;
+        if let Some(mut files) = self.files.try_lock() {
+            files.ahead = None;
+        }
     }
 
     /// Whether it keeps failing, and that was said before.
@@ -139,6 +143,10 @@ impl Consumer {
         // A broken consumer.ahead must not keep consumer.offset from being levelled.
         let levelled = self.level(&mut files, step, &position);
         let mut memory = self.memory.lock();
+        if memory.retired {
+            files.ahead = None;
+            return (None, Ok(()));
+        }
         match written.and_then(|written| levelled.map(|()| written)) {
             Ok(written) => {
                 (files.retry_at, files.failures) = (None, 0);
@@ -150,7 +158,6 @@ impl Consumer {
                 }
                 (next, Ok(()))
             }
-            Err(_) if memory.retired => (None, Ok(())),
             Err(error) => {
                 // Whatever was being written is of unknown content, and is written again whole.
                 memory.dirty = true;
