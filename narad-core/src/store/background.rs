@@ -115,7 +115,7 @@ struct Threads {
 #[derive(Debug)]
 struct Thread {
     handle: JoinHandle<()>,
-    /// Set when another takes its place.
+    /// One more than that of the thread whose place it took.
     number: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Retention of partitions that are closed: nobody writes to them, so what was known of their segments stays true, and
 //! only one in which something has expired is opened, swept once and closed.
 //!
-//! The topic's guard is held meanwhile and never waited for; whoever has it is opening or closing a log, and the next
+//! The topic's guard is held while a file is touched, and never waited for; whoever has it is opening or closing a log, and the next
 //! walk comes soon. A directory that is not there any more is not made again.
 
 use std::{
@@ -111,17 +111,14 @@ fn try_visit(
     {
         return Ok(());
     }
-    let Some(guarded) = topic.directory.try_lock() else { return Ok(()) };
-    if topic.find(spec.incarnation, partition).is_some() {
-        return Ok(());
-    }
     let segments = match known.segments {
         Some(segments) => segments,
         None => {
+            let Some(guarded) = guard_of_closed(topic, spec, partition) else { return Ok(()) };
             let Some(paths) = guarded.owned(store, spec.incarnation, partition)? else { return Ok(()) };
-            let segments = peek_segments(&store.runtime, paths.dir())?;
-            topic.cold.lock().entry(partition).or_default().segments = Some(segments.clone());
-            segments
+            let seen = peek_segments(&store.runtime, paths.dir())?;
+            // Whoever has closed it meanwhile knows better.
+            topic.cold.lock().entry(partition).or_default().segments.get_or_insert(seen).clone()
         }
     };
     let frontier = topic
@@ -133,7 +130,17 @@ fn try_visit(
     if spec.retention.decide(&view).expire == 0 {
         return Ok(());
     }
-    sweep_once(store, topic, spec, partition, &guarded)
+    match guard_of_closed(topic, spec, partition) {
+        Some(guarded) => sweep_once(store, topic, spec, partition, &guarded),
+        None => Ok(()),
+    }
+}
+
+/// The topic's guard, unless somebody has it, or has opened the log. The policy is asked without it: a slow one would hold
+/// up whoever uses the topic.
+fn guard_of_closed<'a>(topic: &'a Topic, spec: &TopicSpec, partition: PartitionId) -> Option<Guarded<'a>> {
+    let guarded = topic.directory.try_lock()?;
+    topic.find(spec.incarnation, partition).is_none().then_some(guarded)
 }
 
 /// Opens the log, sweeps it, and closes it, whatever the sweep comes to.
