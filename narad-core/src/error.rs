@@ -195,8 +195,8 @@ fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether the process, or the system, has no file descriptor left.
-pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+/// Whether the system refused a call for want of a file descriptor, of this process or of its own.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }

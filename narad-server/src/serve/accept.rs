@@ -3,8 +3,8 @@
 use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
+use narad_core::error::is_out_of_descriptors;
 use parking_lot::Mutex;
-use rustix::io::Errno;
 use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -129,7 +129,7 @@ async fn accept(listener: TcpListener, routes: Router, http: Http, connections: 
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) {
+                if is_out_of_descriptors(&error) {
                     // Idle logs may have taken the last ones, and would keep them for a minute.
                     broker.spare_descriptors().await;
                 }
