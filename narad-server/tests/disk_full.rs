@@ -112,7 +112,7 @@ async fn healed(client: &Client) {
 #[tokio::test]
 async fn a_full_disk_refuses_produces_and_heals_without_a_restart() {
     let Some(disk) = SmallDisk::mount(24) else { return };
-    let mut broker = Broker::start(&disk.data()).await;
+    let broker = Broker::start(&disk.data()).await;
     broker.create_topic("full").await;
     let (client, mut ledger) = (broker.client("full"), Ledger::default());
     produce_all(&client, &mut ledger, 0..20, 202).await;
@@ -133,8 +133,7 @@ async fn a_full_disk_refuses_produces_and_heals_without_a_restart() {
     assert!(client.metric("narad_errors_total{component=\"storage\",kind=\"commit\"}").await.unwrap() > 0);
 
     assert_eq!(client.drain().await.len(), 20, "consume and ack go on while the disk is full");
-    let copies = ledger.count(&client, PARTITIONS).await;
-    ledger.check(&copies, 1, 0);
+    holds_what_was_accepted(&client, &mut ledger, 1).await;
 
     fs::remove_file(ballast).unwrap();
     // The very next one: nothing has to be waited for.
@@ -143,16 +142,25 @@ async fn a_full_disk_refuses_produces_and_heals_without_a_restart() {
     healed(&client).await;
     let delivered = client.drain().await;
     assert_eq!(delivered.len(), 10, "what was refused never appears, what was settled does not come again");
-    let copies = ledger.count(&client, PARTITIONS).await;
-    ledger.check(&copies, 1, 0);
+    holds_what_was_accepted(&client, &mut ledger, 1).await;
 
     // Not even after a crash.
+    survives_a_crash(broker, &disk, ledger).await;
+}
+
+/// Every accepted message is there, at most `most` times, and no refused one.
+async fn holds_what_was_accepted(client: &Client, ledger: &mut Ledger, most: usize) {
+    let copies = ledger.count(client, PARTITIONS).await;
+    ledger.check(&copies, most, 0);
+}
+
+/// What was accepted is there after a crash, some of it twice, and nothing that was refused.
+async fn survives_a_crash(mut broker: Broker, disk: &SmallDisk, mut ledger: Ledger) {
     broker.kill();
     let broker = Broker::start(&disk.data()).await;
     let client = broker.client("full");
     client.settled().await;
-    let copies = ledger.count(&client, PARTITIONS).await;
-    ledger.check(&copies, 2, 0);
+    holds_what_was_accepted(&client, &mut ledger, 2).await;
     assert!(broker.terminate().await.success());
 }
 
@@ -162,7 +170,7 @@ async fn po_03_a_log_poisoned_on_a_full_disk_reopens_itself_and_is_named_until_t
         return;
     }
     let Some(disk) = SmallDisk::mount(24) else { return };
-    let mut broker = Broker::start(&disk.data()).await;
+    let broker = Broker::start(&disk.data()).await;
     broker.create_topic("full").await;
     let (client, mut ledger) = (broker.client("full"), Ledger::default());
     produce_all(&client, &mut ledger, 0..9, 202).await;
@@ -192,16 +200,9 @@ async fn po_03_a_log_poisoned_on_a_full_disk_reopens_itself_and_is_named_until_t
     healed(&client).await;
     client.settled().await;
     assert_eq!(client.drain().await, ["after"]);
-    let copies = ledger.count(&client, PARTITIONS).await;
-    ledger.check(&copies, 1, 0);
+    holds_what_was_accepted(&client, &mut ledger, 1).await;
 
-    broker.kill();
-    let broker = Broker::start(&disk.data()).await;
-    let client = broker.client("full");
-    client.settled().await;
-    let copies = ledger.count(&client, PARTITIONS).await;
-    ledger.check(&copies, 2, 0);
-    assert!(broker.terminate().await.success());
+    survives_a_crash(broker, &disk, ledger).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -251,8 +252,7 @@ async fn a_start_on_a_full_disk_serves_reads_and_deletes() {
     let mut broker = Broker::start(&disk.data()).await;
     let (client, kept) = (broker.client("full"), broker.client("kept"));
     produce_all(&client, &mut ledger, 10..12, 503).await;
-    let copies = ledger.count(&client, PARTITIONS).await;
-    ledger.check(&copies, 1, 0);
+    holds_what_was_accepted(&client, &mut ledger, 1).await;
     assert_eq!(client.drain().await.len(), 10);
     assert_eq!(kept.drain().await, ["kept"]);
     let deleted = client.delete().await;
