@@ -145,6 +145,20 @@ impl<'de> Deserialize<'de> for WithUnits {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<WithUnits, E> {
                 text.parse().map_err(E::custom)
             }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<WithUnits, E> {
+                Err(without_unit(number))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<WithUnits, E> {
+                Err(without_unit(number))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<WithUnits, E> {
+                Err(without_unit(number))
+            }
+        }
+        fn without_unit<E: de::Error>(number: impl fmt::Display) -> E {
+            E::custom(format_args!(
+                "{number} has no unit; write \"{number}s\" for seconds, or \"{number}ms\""
+            ))
         }
         deserializer.deserialize_str(Text)
     }

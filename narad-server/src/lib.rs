@@ -4,7 +4,7 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`duration`], [`config`] | durations with units; one typed tree of settings, validated whole before anything opens |
+//! | [`duration`], [`size`], [`config`] | durations and sizes with units; one typed tree of settings, validated whole before anything opens |
 //! | [`telemetry`] | log output, and every metric's name |
 //! | [`meta`] | topics and their versions, behind `MetaStore`; the embedded one on redb |
 //! | [`ingress`] | the produce WAL and its dispatcher |
@@ -23,4 +23,5 @@ pub mod ingress;
 pub mod meta;
 pub mod queue;
 pub mod serve;
+pub mod size;
 pub mod telemetry;

@@ -3,13 +3,13 @@
 
 use std::{path::Path, time::Duration};
 
-use narad_server::config::{Config, ConfigError, LogFormat, Overrides, load};
+use narad_server::config::{Config, ConfigError, ConfigErrors, LogFormat, Overrides, load};
 
-fn with(overrides: &Overrides, env: &[(&str, &str)]) -> Result<(Config, Vec<String>), ConfigError> {
+fn with(overrides: &Overrides, env: &[(&str, &str)]) -> Result<(Config, Vec<String>), ConfigErrors> {
     load(overrides, env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
 }
 
-fn from_file(name: &str, text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+fn from_file(name: &str, text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -109,7 +109,10 @@ fn values_out_of_bounds_stop_the_start_and_are_named() {
     for (text, key) in [
         ("[http]\nshutdown_grace = \"1s\"\n", "http.shutdown_grace"),
         ("[http]\nidle_timeout = \"0\"\n", "http.idle_timeout"),
-        ("[http]\nidle_timeout = 5\n", "http.idle_timeout: invalid type"),
+        (
+            "[http]\nidle_timeout = 5\n",
+            "http.idle_timeout: 5 has no unit; write \"5s\" for seconds, or \"5ms\" (file ",
+        ),
         ("http = 5\n", "http"),
         ("[http]\nmax_header_bytes = 10\n", "http.max_header_bytes"),
         ("[storage]\nidle_log_eviction_ms = 10\n", "storage.idle_log_eviction_ms"),
@@ -133,6 +136,55 @@ fn values_out_of_bounds_stop_the_start_and_are_named() {
 fn a_file_that_cannot_be_read_is_named() {
     let missing = Overrides { config: Some("/nowhere/narad.toml".into()), ..Overrides::default() };
     assert!(with(&missing, &[]).unwrap_err().to_string().contains("/nowhere/narad.toml"));
-    assert!(matches!(from_file("narad.yaml", "", &[]), Err(ConfigError::Extension(_))));
+    let yaml = from_file("narad.yaml", "", &[]).unwrap_err();
+    assert!(matches!(yaml.iter().next(), Some(ConfigError::Extension(_))), "{yaml}");
     assert!(from_file("narad.toml", "[http", &[]).is_err());
+}
+
+#[test]
+fn every_error_is_told_with_its_key_and_where_it_stands() {
+    let text = "[http]\nidle_timeout = 5\nmax_header_bytes = \"64KiB\"\nmax_conections = 1\nshutdown_grace = \"1s\"\n\
+                [storage]\nidle_log_eviction_ms = \"1h\"\n[topic]\ndefault_partitions = 1\n";
+    let env =
+        [("NARAD_HTTP_READ_TIMEOUT", "7"), ("NARAD_TOPIC_MAX_PARTITIONS", "many"), ("NARAD_NODE_NAME", "x")];
+    let errors = from_file("n.toml", text, &env).unwrap_err();
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    for (start, end) in [
+        ("http.idle_timeout: 5 has no unit", "n.toml)"),
+        ("http.max_header_bytes: ", "it is an integer of bytes: write 65536 (file "),
+        ("unknown key \"http.max_conections\"", "did you mean http.max_connections?"),
+        ("http.shutdown_grace: is 1s, and must be at least http.max_consume_wait, which is 10s", "n.toml)"),
+        ("storage.idle_log_eviction_ms: ", "it is an integer of milliseconds: write 3600000 (file "),
+        ("topic.default_partitions: is 1, and must lie between 3 and 108", "n.toml)"),
+        ("http.read_timeout: a duration needs a unit", "(environment variable NARAD_HTTP_READ_TIMEOUT)"),
+        ("topic.max_partitions: invalid type", "(environment variable NARAD_TOPIC_MAX_PARTITIONS)"),
+        ("unknown variable NARAD_NODE_NAME", ""),
+    ] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(start) && line.contains(end)),
+            "{start}: {lines:#?}"
+        );
+    }
+    assert_eq!(lines.len(), 9, "{lines:#?}");
+}
+
+#[test]
+fn nothing_is_said_of_a_bound_that_hangs_on_a_value_that_is_none() {
+    let errors =
+        from_file("n.toml", "[http]\nmax_consume_wait = 60\nshutdown_grace = \"1s\"\n", &[]).unwrap_err();
+    assert_eq!(errors.iter().len(), 1, "{errors}");
+}
+
+#[test]
+fn what_does_nothing_yet_and_secrets_in_files_are_refused_as_such() {
+    for text in ["[telemetry]\notlp_endpoint = \"http://x\"\n", "[storage]\nprepare_segments = true\n"] {
+        let message = from_file("n.toml", text, &[]).unwrap_err().to_string();
+        assert!(message.contains("does nothing in this version"), "{message}");
+    }
+    for name in ["NARAD_TELEMETRY_OTLP_ENDPOINT", "NARAD_STORAGE_PREPARE_SEGMENTS"] {
+        let message = with(&Overrides::default(), &[(name, "x")]).unwrap_err().to_string();
+        assert!(message.contains(name) && message.contains("does nothing in this version"), "{message}");
+    }
+    let message = from_file("n.toml", "[security]\nadmin_password = \"x\"\n", &[]).unwrap_err().to_string();
+    assert!(message.contains("NARAD_ADMIN_PASSWORD"), "{message}");
 }

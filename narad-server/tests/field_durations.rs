@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_support::Narad;
 use narad_server::{
-    config::{Config, ConfigError, Overrides, load},
+    config::{Config, ConfigErrors, Overrides, load},
     duration::WithUnits,
 };
 use reqwest::Method;
@@ -27,19 +27,19 @@ const IN_MS: [(&str, &str); 5] = [
     ("topic", "default_visibility_timeout_ms"),
 ];
 
-fn from_file(text: &str) -> Result<Config, ConfigError> {
+fn from_file(text: &str) -> Result<Config, ConfigErrors> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("narad.toml");
     std::fs::write(&path, text).unwrap();
     load(&Overrides { config: Some(path), ..Overrides::default() }, []).map(|(config, _)| config)
 }
 
-fn from_env(name: &str, value: &str) -> Result<Config, ConfigError> {
+fn from_env(name: &str, value: &str) -> Result<Config, ConfigErrors> {
     load(&Overrides::default(), [(name.to_owned(), value.to_owned())]).map(|(config, _)| config)
 }
 
 #[track_caller]
-fn refused(loaded: Result<Config, ConfigError>, key: &str, value: &str) {
+fn refused(loaded: Result<Config, ConfigErrors>, key: &str, value: &str) {
     match loaded {
         Err(error) => assert!(error.to_string().contains(key), "{value}: {error}"),
         Ok(config) => panic!("{key} = {value} was taken: {config:?}"),

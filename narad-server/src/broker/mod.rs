@@ -30,7 +30,7 @@ pub use self::{
     consume::Replayed,
     counters::{PartitionCounts, TopicCounts},
     error::BrokerError,
-    plugins::default_plugins,
+    plugins::{check_plugins, default_plugins},
     produce::{MAX_BATCH_MESSAGES, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, Message},
     readiness::Readiness,
     stats::{Gauges, PartitionReport, PartitionStatus},

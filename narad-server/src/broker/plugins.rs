@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    config::Storage,
+    config::{PluginProblems, Storage},
     meta::{Topic, TopicName},
 };
 
@@ -84,7 +84,7 @@ impl Plugins {
         let mut spec =
             TopicSpec::new(Arc::clone(&topic.name), topic.id, topic.partitions, Arc::clone(&codec));
         spec.readable = self.readable(&codec, &context)?;
-        spec.retention = self.retention(topic, &context)?;
+        spec.retention = retention(&self.registry, &self.settings, topic.retention_ms, &context)?;
         spec.sync = self.registry.build_sync(&self.settings.sync, &context)?;
         spec.wake = Arc::clone(&self.wake);
         Ok(spec)
@@ -99,18 +99,33 @@ impl Plugins {
         }
         Ok(set)
     }
+}
 
-    fn retention(
-        &self,
-        topic: &Topic,
-        context: &PluginContext,
-    ) -> Result<Arc<dyn RetentionPolicy>, RegistryError> {
-        let mut keys = match &self.settings.retention {
-            Value::String(name) if name == AGE => Map::from_iter([("name".to_owned(), Value::from(AGE))]),
-            Value::Object(keys) if keys.get("name").and_then(Value::as_str) == Some(AGE) => keys.clone(),
-            other => return self.registry.build_retention(other, context),
-        };
-        keys.insert("retention_ms".to_owned(), Value::from(topic.retention_ms));
-        self.registry.build_retention(&Value::Object(keys), context)
-    }
+fn retention(
+    registry: &Registry,
+    settings: &Storage,
+    retention_ms: u64,
+    context: &PluginContext,
+) -> Result<Arc<dyn RetentionPolicy>, RegistryError> {
+    let mut keys = match &settings.retention {
+        Value::String(name) if name == AGE => Map::from_iter([("name".to_owned(), Value::from(AGE))]),
+        Value::Object(keys) if keys.get("name").and_then(Value::as_str) == Some(AGE) => keys.clone(),
+        other => return registry.build_retention(other, context),
+    };
+    keys.insert("retention_ms".to_owned(), Value::from(retention_ms));
+    registry.build_retention(&Value::Object(keys), context)
+}
+
+/// What is wrong with the plugins that `settings` name: the setting and the reason, for each. Touches no file.
+pub fn check_plugins(registry: &Registry, settings: &Storage) -> PluginProblems {
+    let log = LogIdentity::partition("probe", Incarnation::new(0), PartitionId(0));
+    let context = PluginContext::new(log);
+    [
+        ("storage.codec", registry.build_codec(&settings.codec, &context).err()),
+        ("storage.retention", retention(registry, settings, 0, &context).err()),
+        ("storage.sync", registry.build_sync(&settings.sync, &context).err()),
+    ]
+    .into_iter()
+    .filter_map(|(key, error)| error.map(|error| (key, error.to_string())))
+    .collect()
 }

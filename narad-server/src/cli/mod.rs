@@ -4,6 +4,7 @@
 //! other.
 
 mod client;
+mod config;
 mod error;
 mod lines;
 mod log;
@@ -65,6 +66,9 @@ enum Command {
     Sub(subscribe::SubArgs),
     /// Read a partition again, without leases and without moving anything
     Replay(replay::ReplayArgs),
+    /// Check, describe and show the settings of `serve`
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Read the files of a log, without a broker and without changing them
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -85,6 +89,12 @@ struct ServeArgs {
     /// Keep data here
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+}
+
+impl From<ServeArgs> for Overrides {
+    fn from(args: ServeArgs) -> Self {
+        Self { dev: args.dev, config: args.config, addr: args.addr, data_dir: args.data_dir }
+    }
 }
 
 /// Runs the command that the process was started with.
@@ -109,19 +119,14 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
         Command::Serve(serve) => {
             // Standard output is the broker's own from here on.
             drop(out);
-            let overrides = Overrides {
-                dev: serve.dev,
-                config: serve.config,
-                addr: serve.addr,
-                data_dir: serve.data_dir,
-            };
-            block_on(async { serve::run(overrides).await.map_err(CliError::from) })?;
+            block_on(async { serve::run(serve.into()).await.map_err(CliError::from) })?;
             return Ok(Outcome::Complete);
         }
         Command::Topic(command) => block_on(topic::run(command, &client()?, &mut out)),
         Command::Pub(command) => block_on(publish::run(command, &client()?, &mut out)),
         Command::Sub(command) => block_on(subscribe::run(command, &client()?, &mut out)),
         Command::Replay(command) => block_on(replay::run(command, &client()?, &mut out)),
+        Command::Config(command) => config::run(command, &mut out),
         Command::Log(command) => log::run(command, &mut out),
     }?;
     out.flush()?;
@@ -189,6 +194,9 @@ mod tests {
             "narad replay t --partition 0 --from 3 --to 9",
             "narad log dump d --from 1 --to 2 --payload",
             "narad log verify d",
+            "narad config check --config f.toml --dev",
+            "narad config schema",
+            "narad --json config show --addr :1",
         ] {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

@@ -1,69 +1,83 @@
 //! The environment's layer: which `NARAD_` variable sets which key, and what becomes of the others.
 
-use figment::value::{Dict, Value};
+use figment::value::Value;
 
 use super::{
-    ConfigError,
-    dict::insert,
+    ConfigError, Source,
     keys::{self, Kind},
+    layers::Layer,
 };
 
-/// Variables that others of our programs or later versions read.
-const NOT_SETTINGS: [&str; 2] = ["NARAD_ADDR", "NARAD_ADMIN_PASSWORD"];
+/// The variable with the first admin's password; read where users are made.
+pub(super) const ADMIN_PASSWORD: &str = "NARAD_ADMIN_PASSWORD";
+
+/// Variables that others of our programs read.
+const NOT_SETTINGS: [&str; 2] = ["NARAD_ADDR", ADMIN_PASSWORD];
 
 /// Keys whose variable does not follow from their name.
 const NAMED: [(&str, &str); 1] = [("storage.data_dir", "NARAD_DATA_DIR")];
 
-/// The settings that `variables` hold, and the names of those under `NARAD_` that mean nothing to us.
-///
-/// # Errors
-/// A variable under a section's prefix that is no setting, or a value that cannot be read.
+/// The settings that `variables` hold, and the names of those under `NARAD_` that mean nothing to us. A variable under a
+/// section's prefix that is no setting is put into `errors`.
 pub(super) fn layer(
     variables: impl IntoIterator<Item = (String, String)>,
-) -> Result<(Dict, Vec<String>), ConfigError> {
+    errors: &mut Vec<ConfigError>,
+) -> (Layer, Vec<String>) {
     let known = keys::all();
-    let by_rule = |key: &str| format!("NARAD_{}", key.replace('.', "_").to_uppercase());
-    let variable_of = |key: &str| match NAMED.iter().find(|(named, _)| *named == key) {
-        Some((_, variable)) => (*variable).to_owned(),
-        None => by_rule(key),
-    };
     let by_variable: Vec<(String, &String, Kind)> =
         known.iter().map(|(key, kind)| (variable_of(key), key, *kind)).collect();
+    let sections = keys::sections(&known);
     let in_section = |name: &str| {
-        known.keys().filter_map(|key| key.split_once('.')).any(|(section, _)| {
-            name.strip_prefix("NARAD_")
-                .and_then(|rest| rest.strip_prefix(&section.to_uppercase()))
-                .is_some_and(|rest| rest.starts_with('_'))
+        let rest = name.strip_prefix("NARAD_").unwrap_or_default();
+        sections.iter().any(|section| {
+            rest.strip_prefix(&section.to_uppercase()).is_some_and(|rest| rest.starts_with('_'))
         })
     };
 
-    let (mut dict, mut strangers) = (Dict::new(), Vec::new());
+    let (mut layer, mut strangers) = (Layer::new(), Vec::new());
     for (name, text) in variables {
         if !name.starts_with("NARAD_") || NOT_SETTINGS.contains(&name.as_str()) {
             continue;
         }
         match by_variable.iter().find(|(variable, ..)| *variable == name) {
-            Some((_, key, kind)) => insert(&mut dict, key, value(&name, &text, *kind)?),
+            Some((_, key, kind)) => {
+                layer.insert((*key).clone(), (value(&text, *kind), Source::Environment(name)));
+            }
             None if in_section(&name) => {
-                let named = NAMED.iter().find(|(key, _)| by_rule(key) == name);
-                let nearest = named.map(|(_, variable)| (*variable).to_owned()).or_else(|| {
-                    keys::nearest(&name, by_variable.iter().map(|(variable, ..)| variable.as_str()))
-                });
-                return Err(ConfigError::UnknownVariable { name, nearest });
+                let hint = unknown(&name, &by_variable);
+                errors.push(ConfigError::UnknownVariable { name, hint });
             }
             None => strangers.push(name),
         }
     }
-    Ok((dict, strangers))
+    (layer, strangers)
 }
 
-fn value(name: &str, text: &str, kind: Kind) -> Result<Value, ConfigError> {
-    let plain = kind == Kind::Text || (kind == Kind::Plugin && !text.trim_start().starts_with('{'));
-    if plain {
-        return Ok(Value::from(text));
+/// The variable of a key.
+pub(super) fn variable_of(key: &str) -> String {
+    match NAMED.iter().find(|(named, _)| *named == key) {
+        Some((_, variable)) => (*variable).to_owned(),
+        None => by_rule(key),
     }
-    serde_json::from_str::<serde_json::Value>(text)
-        .ok()
-        .and_then(|json| Value::serialize(json).ok())
-        .ok_or_else(|| ConfigError::Variable { name: name.to_owned(), value: text.to_owned() })
+}
+
+fn by_rule(key: &str) -> String {
+    format!("NARAD_{}", key.replace('.', "_").to_uppercase())
+}
+
+fn unknown(name: &str, by_variable: &[(String, &String, Kind)]) -> String {
+    if let Some(key) = keys::not_yet(name, variable_of) {
+        return keys::hint(key, std::iter::empty());
+    }
+    let named =
+        NAMED.iter().find(|(key, _)| by_rule(key) == name).map(|(_, variable)| (*variable).to_owned());
+    let nearest = || keys::nearest(name, by_variable.iter().map(|(variable, ..)| variable.as_str()));
+    keys::did_you_mean(named.or_else(nearest))
+}
+
+/// What cannot be read as JSON stays text, and is refused by its setting's type.
+fn value(text: &str, kind: Kind) -> Value {
+    let is_json = kind == Kind::Json || (kind == Kind::Plugin && text.trim_start().starts_with('{'));
+    let json = if is_json { serde_json::from_str::<serde_json::Value>(text).ok() } else { None };
+    json.and_then(|json| Value::serialize(json).ok()).unwrap_or_else(|| Value::from(text))
 }

@@ -1,10 +1,10 @@
 //! Why settings cannot be used.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
-use super::AddressError;
+use super::Source;
 
-/// Why the settings cannot be used. Nothing was opened.
+/// One thing that is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -19,35 +19,6 @@ pub enum ConfigError {
     /// The file's name does not say how it is written.
     #[error("{}: the name must end in .toml or .json", .0.display())]
     Extension(PathBuf),
-    /// A key of the file is no setting.
-    #[error("unknown key \"{key}\" in {}{}", path.display(), hint(nearest))]
-    UnknownKey {
-        /// The key, with its section.
-        key: String,
-        /// The file.
-        path: PathBuf,
-        /// The setting that was probably meant.
-        nearest: Option<String>,
-    },
-    /// A variable under a section's prefix is no setting.
-    #[error("unknown variable {name}{}", hint(nearest))]
-    UnknownVariable {
-        /// The variable.
-        name: String,
-        /// The variable that was probably meant.
-        nearest: Option<String>,
-    },
-    /// A variable's value cannot be read.
-    #[error("{name}: \"{value}\" is not a value for it")]
-    Variable {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-    },
-    /// The address of the command line cannot be read.
-    #[error("--addr: {0}")]
-    Address(#[from] AddressError),
     /// The file is not well formed.
     #[error("{}: {reason}", path.display())]
     Malformed {
@@ -56,24 +27,69 @@ pub enum ConfigError {
         /// What the parser said.
         reason: String,
     },
-    /// A value has the wrong type.
-    #[error("{key}: {reason}")]
-    Value {
-        /// The setting.
+    /// A key of the file is no setting.
+    #[error("unknown key \"{key}\" in {}{hint}", path.display())]
+    UnknownKey {
+        /// The key, with its section.
         key: String,
-        /// What does not fit.
-        reason: String,
+        /// The file.
+        path: PathBuf,
+        /// What was probably meant, or why there is no such key; begins with `; ` unless it is empty.
+        hint: String,
     },
-    /// A value is outside its bounds, or contradicts another.
-    #[error("{key}: {reason}")]
+    /// A variable under a section's prefix is no setting.
+    #[error("unknown variable {name}{hint}")]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// What was probably meant, or why there is no such variable; begins with `; ` unless it is empty.
+        hint: String,
+    },
+    /// A variable's value is not UTF-8.
+    #[error("the value of {0} is not UTF-8")]
+    NotText(String),
+    /// A value has the wrong type, lies outside its bounds or contradicts another.
+    #[error("{key}: {reason} ({from})")]
     Invalid {
         /// The setting.
-        key: &'static str,
-        /// What is wrong with it.
+        key: String,
+        /// What is wrong with it, and what to write instead.
         reason: String,
+        /// Where the value comes from.
+        from: Source,
     },
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+/// Everything that is wrong with the settings. Nothing was opened.
+#[derive(Debug)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    /// `Ok` when nothing was found.
+    pub(super) fn unless_none(found: Vec<ConfigError>) -> Result<(), Self> {
+        if found.is_empty() { Ok(()) } else { Err(Self(found)) }
+    }
+
+    /// One after the other; never none.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &ConfigError> {
+        self.0.iter()
+    }
 }
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.0.as_slice() {
+            return write!(f, "{only}");
+        }
+        write!(f, "{} settings cannot be used:", self.0.len())?;
+        self.0.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}

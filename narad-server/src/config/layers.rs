@@ -1,24 +1,42 @@
 //! The layers, laid over one another: defaults, the file, the environment, the command line.
 
-use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use figment::{
-    Figment, Profile, Provider,
-    providers::{Format, Json, Serialized, Toml},
-    value::{Dict, Value},
+use figment::value::Value;
+
+use super::{
+    Address, Config, ConfigError, ConfigErrors, Overrides, Source, Storage, env, file, settings::Settings,
+    typed, validate,
 };
 
-use super::{Address, Config, ConfigError, Overrides, dict::insert, env, keys, validate};
+/// Settings by `section.name`, before they are typed. One that a later layer names is replaced whole: a plugin that is
+/// named anew keeps no key of the old one.
+pub(super) type Layer = BTreeMap<String, (Value, Source)>;
+
+/// What is wrong with the plugins of the settings: the key and the reason, for each.
+pub type PluginProblems = Vec<(&'static str, String)>;
 
 /// The settings, and the names of `NARAD_` variables that nobody here reads (worth a warning: an orchestrator injects
-/// such). `environment` is the process's, handed in.
+/// such). `environment` is the process's, handed in. Plugins are not looked at: see [`read`].
 ///
 /// # Errors
-/// The first thing found wrong, named with its key or variable.
+/// Everything found wrong, each named with its key and where it comes from.
 pub fn load(
     overrides: &Overrides,
     environment: impl IntoIterator<Item = (String, String)>,
-) -> Result<(Config, Vec<String>), ConfigError> {
+) -> Result<(Config, Vec<String>), ConfigErrors> {
+    read(overrides, environment, |_| Vec::new()).map(|settings| (settings.config, settings.strangers))
+}
+
+/// The settings with where each comes from. `plugins` says whether those of the settings can be built.
+///
+/// # Errors
+/// As [`load`].
+pub fn read(
+    overrides: &Overrides,
+    environment: impl IntoIterator<Item = (String, String)>,
+    plugins: impl FnOnce(&Storage) -> PluginProblems,
+) -> Result<Settings, ConfigErrors> {
     let (mut home, mut ours) = (None, Vec::new());
     for (name, value) in environment {
         if name == "HOME" && !value.is_empty() {
@@ -27,94 +45,71 @@ pub fn load(
             ours.push((name, value));
         }
     }
+    let has_password = ours.iter().any(|(name, _)| name == env::ADMIN_PASSWORD);
 
-    let mut told = if overrides.dev { dev_defaults(home) } else { Dict::new() };
+    let mut errors = Vec::new();
+    let mut told = if overrides.dev { dev_defaults(home) } else { Layer::new() };
     if let Some(path) = &overrides.config {
-        overlay(&mut told, file(path)?);
+        match file::layer(path, &mut errors) {
+            Ok(layer) => told.extend(layer),
+            Err(error) => errors.push(error),
+        }
     }
-    let (variables, strangers) = env::layer(ours)?;
-    overlay(&mut told, variables);
-    overlay(&mut told, flags(overrides)?);
+    let (variables, strangers) = env::layer(ours, &mut errors);
+    told.extend(variables);
+    told.extend(flags(overrides));
 
-    let figment = Figment::from(Serialized::defaults(Config::default())).merge(Serialized::defaults(told));
-    let mut config: Config = figment
-        .extract()
-        .map_err(|error| ConfigError::Value { key: error.path.join("."), reason: error.kind.to_string() })?;
+    let (mut config, unusable) = typed::tree(&told, &mut errors);
     config.dev = overrides.dev;
-    validate::check(&config)?;
-    Ok((config, strangers))
+    let out_of_bounds = validate::check(&config, &unusable).into_iter();
+    let plugins = plugins(&config.storage).into_iter().filter(|(key, _)| !unusable.contains(*key));
+    errors.extend(out_of_bounds.chain(plugins).map(|(key, reason)| {
+        let from = told.get(key).map_or(Source::Default, |(_, from)| from.clone());
+        ConfigError::Invalid { key: key.to_owned(), reason, from }
+    }));
+    ConfigErrors::unless_none(errors)?;
+    let sources = told.into_iter().map(|(key, (_, from))| (key, from)).collect();
+    let secrets = if has_password { vec![env::ADMIN_PASSWORD] } else { Vec::new() };
+    Ok(Settings { config, strangers, sources, secrets })
+}
+
+/// The environment of this process.
+///
+/// # Errors
+/// A variable of ours whose value is no text: to pass over it would be to run with other settings than were given.
+pub fn environment() -> Result<Vec<(String, String)>, ConfigErrors> {
+    let (mut variables, mut errors) = (Vec::new(), Vec::new());
+    for (name, value) in std::env::vars_os() {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => variables.push((name, value)),
+            (Ok(name), Err(_)) if name.starts_with("NARAD_") => errors.push(ConfigError::NotText(name)),
+            _ => {}
+        }
+    }
+    ConfigErrors::unless_none(errors).map(|()| variables)
 }
 
 /// What `--dev` changes in the defaults. Without a home directory the data must be named.
-fn dev_defaults(home: Option<PathBuf>) -> Dict {
+fn dev_defaults(home: Option<PathBuf>) -> Layer {
     let data = home.map(|home| home.join(".narad").join("data")).unwrap_or_default();
-    let mut dict = Dict::new();
-    insert(&mut dict, "http.addr", Value::from(Address::loopback(7942).to_string()));
-    insert(&mut dict, "storage.data_dir", Value::from(data.to_string_lossy().into_owned()));
-    insert(&mut dict, "log.format", Value::from("text"));
-    dict
+    Layer::from(
+        [
+            ("http.addr", Address::loopback(7942).to_string()),
+            ("storage.data_dir", data.to_string_lossy().into_owned()),
+            ("log.format", "text".to_owned()),
+        ]
+        .map(|(key, value)| (key.to_owned(), (Value::from(value), Source::Dev))),
+    )
 }
 
 /// What the command line says.
-fn flags(overrides: &Overrides) -> Result<Dict, ConfigError> {
-    let mut dict = Dict::new();
-    if overrides.dev {
-        insert(&mut dict, "security.enabled", Value::from(false));
-    }
-    if let Some(addr) = &overrides.addr {
-        insert(&mut dict, "http.addr", Value::from(addr.parse::<Address>()?.to_string()));
-    }
-    if let Some(dir) = &overrides.data_dir {
-        insert(&mut dict, "storage.data_dir", Value::from(dir.to_string_lossy().into_owned()));
-    }
-    Ok(dict)
-}
-
-/// What the file says, each key of it known.
-fn file(path: &Path) -> Result<Dict, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    let data = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => Toml::string(&text).data(),
-        Some("json") => Json::string(&text).data(),
-        _ => return Err(ConfigError::Extension(path.to_owned())),
-    };
-    let mut profiles = data
-        .map_err(|error| ConfigError::Malformed { path: path.to_owned(), reason: error.kind.to_string() })?;
-    let dict = profiles.remove(&Profile::Default).unwrap_or_default();
-    refuse_unknown_keys(&dict, path)?;
-    Ok(dict)
-}
-
-fn refuse_unknown_keys(dict: &Dict, path: &Path) -> Result<(), ConfigError> {
-    let known = keys::all();
-    let sections: Vec<&str> =
-        known.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name).collect();
-    let unknown = |key: String, nearest| Err(ConfigError::UnknownKey { key, path: path.to_owned(), nearest });
-    for (section, body) in dict {
-        if !sections.contains(&section.as_str()) {
-            return unknown(section.clone(), keys::nearest(section, sections.iter().copied()));
-        }
-        for name in body.as_dict().into_iter().flat_map(Dict::keys) {
-            let key = format!("{section}.{name}");
-            if !known.contains_key(&key) {
-                let nearest = keys::nearest(&key, known.keys().map(String::as_str));
-                return unknown(key, nearest);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Puts each setting of `layer` over that of `below`, whole: a plugin that is named anew keeps no key of the old one.
-fn overlay(below: &mut Dict, layer: Dict) {
-    for (section, body) in layer {
-        match body.into_dict() {
-            Some(settings) => settings
-                .into_iter()
-                .for_each(|(name, value)| insert(below, &format!("{section}.{name}"), value)),
-            // Not a section: refused by the tree, by its name.
-            None => drop(below.insert(section, Value::from(false))),
-        }
-    }
+fn flags(overrides: &Overrides) -> Layer {
+    let dev = overrides.dev.then(|| ("security.enabled", Value::from(false), "--dev"));
+    let addr = overrides.addr.as_deref().map(|addr| ("http.addr", Value::from(addr), "--addr"));
+    let dir = overrides.data_dir.as_deref().map(|dir| {
+        let dir = dir.to_string_lossy().into_owned();
+        ("storage.data_dir", Value::from(dir), "--data-dir")
+    });
+    let said = [dev, addr, dir].into_iter().flatten();
+    said.map(|(key, value, flag)| (key.to_owned(), (value, Source::Flag(flag)))).collect()
 }

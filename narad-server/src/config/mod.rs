@@ -4,19 +4,26 @@
 //! directory or the network.
 
 mod address;
-mod dict;
 mod env;
 mod error;
+mod file;
 mod keys;
 mod layers;
+mod schema;
+mod settings;
+mod source;
 mod tree;
+mod typed;
 mod validate;
 
 use std::path::PathBuf;
 
 pub use address::{Address, AddressError};
-pub use error::ConfigError;
-pub use layers::load;
+pub use error::{ConfigError, ConfigErrors};
+pub use layers::{PluginProblems, environment, load, read};
+pub use schema::schema;
+pub use settings::{Setting, Settings};
+pub use source::Source;
 pub use tree::{Config, Http, Log, LogFormat, Node, Security, Storage, TopicDefaults};
 pub(crate) use validate::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS};
 

@@ -1,10 +1,10 @@
 //! The bounds of every setting, checked together before anything opens.
 
-use std::fmt::Display;
+use std::{collections::BTreeSet, fmt::Display};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::{Config, ConfigError, Http, Storage, TopicDefaults};
+use super::{Config, Http, Storage, TopicDefaults};
 
 /// The shortest retention that is not "for ever": an hour.
 pub(crate) const MIN_RETENTION_MS: u64 = 3_600_000;
@@ -17,16 +17,20 @@ pub(crate) const MIN_PARTITIONS: u32 = 3;
 /// The most partitions that any configuration can allow.
 pub(crate) const MAX_PARTITIONS: u32 = 108;
 
-pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
-    http(&config.http, config.dev)?;
-    storage(&config.storage)?;
-    topic(&config.topic)?;
-    require(!config.node.id.trim().is_empty(), "node.id", || "must not be empty")?;
-    require(
+/// Everything that lies outside its bounds or contradicts another setting: the key and the reason. What `unusable` names
+/// has only its default in the tree, about which there is nothing to say.
+pub(super) fn check(config: &Config, unusable: &BTreeSet<String>) -> Vec<(&'static str, String)> {
+    let mut check = Check { unusable, found: Vec::new() };
+    http(&config.http, config.dev, &mut check);
+    storage(&config.storage, &mut check);
+    topic(&config.topic, &mut check);
+    check.require(!config.node.id.trim().is_empty(), "node.id", || "must not be empty");
+    check.require(
         is_filter(&config.log.level),
         "log.level",
         || "is no level and no filter; try info, or info,narad_core=debug",
-    )
+    );
+    check.found
 }
 
 /// To the parser a word that is no level names a module: `infoo` would leave everything else unlogged.
@@ -35,71 +39,86 @@ fn is_filter(text: &str) -> bool {
     text.parse::<Targets>().is_ok() && text.split(',').all(|part| part.contains('=') || is_level(part))
 }
 
-fn http(http: &Http, dev: bool) -> Result<(), ConfigError> {
-    require(!dev || http.addr.is_loopback(), "http.addr", || {
+fn http(http: &Http, dev: bool, check: &mut Check<'_>) {
+    check.require(!dev || http.addr.is_loopback(), "http.addr", || {
         format!("{} can be reached from elsewhere, and --dev has no security: listen on 127.0.0.1", http.addr)
-    })?;
+    });
     for (key, value) in [
         ("http.read_header_timeout", http.read_header_timeout),
         ("http.read_timeout", http.read_timeout),
         ("http.idle_timeout", http.idle_timeout),
     ] {
-        require(!value.0.is_zero(), key, || "must not be 0")?;
+        check.require(!value.0.is_zero(), key, || "must not be 0");
     }
-    require(http.shutdown_grace >= http.max_consume_wait, "http.shutdown_grace", || {
-        format!("must be at least http.max_consume_wait, which is {}", http.max_consume_wait)
-    })?;
+    if check.usable("http.max_consume_wait") {
+        check.require(http.shutdown_grace >= http.max_consume_wait, "http.shutdown_grace", || {
+            format!(
+                "is {}, and must be at least http.max_consume_wait, which is {}",
+                http.shutdown_grace, http.max_consume_wait
+            )
+        });
+    }
     // Below this a browser's ordinary request does not fit, and hyper takes no less.
-    within("http.max_header_bytes", http.max_header_bytes, 8192, 16 << 20)?;
-    within("http.max_connections", http.max_connections, 1, 1 << 20)
+    check.within("http.max_header_bytes", http.max_header_bytes, 8192, 16 << 20);
+    check.within("http.max_connections", http.max_connections, 1, 1 << 20);
 }
 
-fn storage(storage: &Storage) -> Result<(), ConfigError> {
-    require(
+fn storage(storage: &Storage, check: &mut Check<'_>) {
+    check.require(
         !storage.data_dir.as_os_str().is_empty(),
         "storage.data_dir",
         || "is not given, and without HOME there is no ~/.narad/data: give --data-dir",
-    )?;
+    );
     for (key, ms) in [
         ("storage.idle_log_eviction_ms", storage.idle_log_eviction_ms),
         ("storage.cold_retention_walk_ms", storage.cold_retention_walk_ms),
     ] {
-        if ms != 0 {
-            within(key, ms, 60_000, u64::from(u32::MAX))?;
-        }
+        check.require(ms == 0 || (60_000..=u64::from(u32::MAX)).contains(&ms), key, || {
+            format!("is {ms}, and must be 0 (never), or lie between 60000 and {}", u32::MAX)
+        });
     }
     let interval = storage.consumer_offset_commit_interval_ms;
-    within("storage.consumer_offset_commit_interval_ms", interval, 10, 60_000)
+    check.within("storage.consumer_offset_commit_interval_ms", interval, 10, 60_000);
 }
 
-fn topic(topic: &TopicDefaults) -> Result<(), ConfigError> {
-    within("topic.max_partitions", topic.max_partitions, MIN_PARTITIONS, MAX_PARTITIONS)?;
-    within("topic.default_partitions", topic.default_partitions, MIN_PARTITIONS, topic.max_partitions)?;
+fn topic(topic: &TopicDefaults, check: &mut Check<'_>) {
+    check.within("topic.max_partitions", topic.max_partitions, MIN_PARTITIONS, MAX_PARTITIONS);
+    let most = topic.max_partitions.clamp(MIN_PARTITIONS, MAX_PARTITIONS);
+    check.within("topic.default_partitions", topic.default_partitions, MIN_PARTITIONS, most);
     let retention = topic.default_retention_age_ms;
     // What a topic may not have cannot be what it gets by default: no topic could be created.
-    require(
+    check.require(
         retention == 0 || (MIN_RETENTION_MS..=MAX_TOPIC_MS).contains(&retention),
         "topic.default_retention_age_ms",
         || format!("must be 0 (for ever), or lie between {MIN_RETENTION_MS} and {MAX_TOPIC_MS}"),
-    )?;
+    );
     let visibility = topic.default_visibility_timeout_ms;
-    within("topic.default_visibility_timeout_ms", visibility, 1, MAX_TOPIC_MS)?;
+    check.within("topic.default_visibility_timeout_ms", visibility, 1, MAX_TOPIC_MS);
     let (in_flight, ahead) =
         (topic.default_max_in_flight_per_partition, topic.default_max_acked_ahead_per_partition);
-    within("topic.default_max_in_flight_per_partition", in_flight, 1, MAX_CAP)?;
-    within("topic.default_max_acked_ahead_per_partition", ahead, 1, MAX_CAP)
+    check.within("topic.default_max_in_flight_per_partition", in_flight, 1, MAX_CAP);
+    check.within("topic.default_max_acked_ahead_per_partition", ahead, 1, MAX_CAP);
 }
 
-fn require<R: ToString>(
-    holds: bool,
-    key: &'static str,
-    reason: impl FnOnce() -> R,
-) -> Result<(), ConfigError> {
-    if holds { Ok(()) } else { Err(ConfigError::Invalid { key, reason: reason().to_string() }) }
+struct Check<'a> {
+    unusable: &'a BTreeSet<String>,
+    found: Vec<(&'static str, String)>,
 }
 
-fn within<T: PartialOrd + Display>(key: &'static str, value: T, low: T, high: T) -> Result<(), ConfigError> {
-    require(value >= low && value <= high, key, || {
-        format!("is {value}, and must lie between {low} and {high}")
-    })
+impl Check<'_> {
+    fn usable(&self, key: &str) -> bool {
+        !self.unusable.contains(key)
+    }
+
+    fn require<R: ToString>(&mut self, holds: bool, key: &'static str, reason: impl FnOnce() -> R) {
+        if !holds && self.usable(key) {
+            self.found.push((key, reason().to_string()));
+        }
+    }
+
+    fn within<T: PartialOrd + Display>(&mut self, key: &'static str, value: T, low: T, high: T) {
+        self.require(value >= low && value <= high, key, || {
+            format!("is {value}, and must lie between {low} and {high}")
+        });
+    }
 }

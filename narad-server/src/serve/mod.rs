@@ -13,8 +13,8 @@ use narad_core::plugin::Registry;
 pub use server::Server;
 
 use crate::{
-    broker::{BrokerError, default_plugins},
-    config::{Address, ConfigError, Overrides, load},
+    broker::{BrokerError, check_plugins, default_plugins},
+    config::{self, Address, ConfigErrors, Overrides},
     telemetry,
 };
 
@@ -30,7 +30,7 @@ pub enum ServeError {
     NoSecurity,
     /// The settings cannot be used.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] ConfigErrors),
     /// A plugin of the configuration is unknown or cannot be built, or two claim one name. Nothing was opened.
     #[error(transparent)]
     Plugins(#[from] narad_core::plugin::RegistryError),
@@ -87,11 +87,11 @@ pub async fn run(overrides: Overrides) -> Result<(), ServeError> {
 /// # Errors
 /// As [`run`].
 pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), ServeError> {
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let (config, strangers) = load(&overrides, environment)?;
+    let settings =
+        config::read(&overrides, config::environment()?, |storage| check_plugins(&registry, storage))?;
+    let config = settings.config;
     telemetry::init(&config.log);
-    for name in strangers {
+    for name in settings.strangers {
         tracing::warn!(%name, "this environment variable is no setting of narad");
     }
     limits::raise_descriptors();

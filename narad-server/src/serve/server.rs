@@ -1,12 +1,19 @@
 //! A server from its start to its end.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
 
 use narad_core::{
     plugin::Registry,
     runtime::{Runtime, RuntimeOptions},
 };
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    time::Instant,
+};
 
 use super::{
     ServeError,
@@ -14,7 +21,7 @@ use super::{
 };
 use crate::{
     broker::{Broker, BrokerError, default_plugins},
-    config::{Config, Http},
+    config::{Address, Config, Http},
     http::App,
 };
 
@@ -52,10 +59,12 @@ impl Server {
         if !config.dev {
             return Err(ServeError::NoSecurity);
         }
+        // Before anything is opened: a port that is taken leaves the data directory as it is.
+        let socket = bind(&config.http, config.dev).await?;
         let mut options = RuntimeOptions::default();
         options.workers = IO_WORKERS;
         let broker = Broker::open(Runtime::new(options), registry, &config).await.map_err(why)?;
-        Self::start_on(broker, config).await
+        Self::listen_on(Ok(socket), broker, config).await
     }
 
     /// Serves a broker that is open already, as `config` says of the listener. It is the server's from here on: an error
@@ -64,9 +73,17 @@ impl Server {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_on(broker: Broker, config: Config) -> Result<Self, ServeError> {
-        let listening =
-            if config.dev { listen(&config.http, config.dev).await } else { Err(ServeError::NoSecurity) };
-        match listening {
+        let bound =
+            if config.dev { bind(&config.http, config.dev).await } else { Err(ServeError::NoSecurity) };
+        Self::listen_on(bound, broker, config).await
+    }
+
+    async fn listen_on(
+        bound: Result<Bound, ServeError>,
+        broker: Broker,
+        config: Config,
+    ) -> Result<Self, ServeError> {
+        match bound.and_then(|bound| bound.listen(&config.http)) {
             Ok((listener, addr)) => Ok(Self::serve(listener, addr, broker, config)),
             Err(error) => {
                 if let Err(close) = broker.close(Duration::ZERO).await {
@@ -136,21 +153,59 @@ fn why(error: BrokerError) -> ServeError {
     }
 }
 
-async fn listen(http: &Http, dev: bool) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let failed = |source| ServeError::Listen { addr: http.addr.clone(), source };
+/// A socket that has its address. Who connects is refused until it listens, and is not left waiting for an answer.
+struct Bound(TcpSocket);
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+impl Bound {
+    fn listen(self, http: &Http) -> Result<(TcpListener, SocketAddr), ServeError> {
+        let listening = self.0.listen(BACKLOG).and_then(|listener| {
+            let addr = listener.local_addr()?;
+            Ok((listener, addr))
+        });
+        listening.map_err(|source| cannot_listen(&http.addr, source))
+    }
+}
+
+async fn bind(http: &Http, dev: bool) -> Result<Bound, ServeError> {
     let port = http.addr.port();
-    let listener = match http.addr.host() {
-        Some(host) => TcpListener::bind((host, port)).await,
-        // On a machine without IPv6 every interface is the IPv4 ones.
-        None => match TcpListener::bind(("::", port)).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind(("0.0.0.0", port)).await,
+    let bound = match http.addr.host() {
+        Some(host) => match tokio::net::lookup_host((host, port)).await {
+            Ok(addrs) => first_free(addrs),
+            Err(error) => Err(error),
         },
+        // On a machine without IPv6 every interface is the IPv4 ones.
+        None => first_free([(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]),
     };
-    let listener = listener.map_err(failed)?;
-    let addr = listener.local_addr().map_err(failed)?;
+    let socket = bound.map_err(|source| cannot_listen(&http.addr, source))?;
+    let addr = socket.local_addr().map_err(|source| cannot_listen(&http.addr, source))?;
     if dev && !addr.ip().is_loopback() {
         return Err(ServeError::NotLoopback(addr));
     }
-    Ok((listener, addr))
+    Ok(Bound(socket))
+}
+
+/// A socket with the first of `addrs` that can be had.
+fn first_free(addrs: impl IntoIterator<Item = SocketAddr>) -> io::Result<TcpSocket> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for addr in addrs {
+        let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let bound = socket.and_then(|socket| {
+            // A port on which a server has just ended is not taken.
+            socket.set_reuseaddr(true)?;
+            socket.bind(addr)?;
+            Ok(socket)
+        });
+        match bound {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn cannot_listen(addr: &Address, source: io::Error) -> ServeError {
+    ServeError::Listen { addr: addr.clone(), source }
 }
