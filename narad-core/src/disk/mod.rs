@@ -6,6 +6,8 @@
 mod os;
 #[cfg(feature = "engine")]
 mod sparing;
+#[cfg(feature = "engine")]
+mod turns;
 
 use std::{
     ffi::OsString,
@@ -17,6 +19,8 @@ use std::{
 pub use os::OsDisk;
 #[cfg(feature = "engine")]
 pub(crate) use sparing::{Spares, SparingDisk};
+#[cfg(feature = "engine")]
+pub(crate) use turns::{GivingWay, Turns};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +106,16 @@ pub trait Disk: Debug + Send + Sync + 'static {
     fn available_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
+/// How a file will be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Reading on from where the last read ended is worth preparing for: what every file begins with.
+    Ahead,
+    /// Only what is asked for, when it is asked for.
+    AsAsked,
+}
+
 /// An open file. Calls may be made from several threads at once.
 pub trait File: Debug + Send + Sync {
     /// Reads some bytes at `offset`, possibly fewer than fit; 0 at and past the end of the file.
@@ -115,6 +129,11 @@ pub trait File: Debug + Send + Sync {
 
     /// Sets the length; what lies beyond is gone, what is new reads as zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Says how the file will be read from now on. Changes no result; a disk that has no use for it does nothing.
+    fn advise(&self, access: Access) {
+        _ = access;
+    }
 
     /// Bytes in the file.
     fn len(&self) -> io::Result<u64>;

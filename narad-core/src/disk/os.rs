@@ -8,9 +8,9 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use rustix::fs::OFlags;
+use rustix::fs::{Advice, OFlags, fadvise};
 
-use super::{DirEntry, Disk, File, FileKind, Metadata, OpenMode};
+use super::{Access, DirEntry, Disk, File, FileKind, Metadata, OpenMode};
 
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
@@ -127,6 +127,15 @@ impl File for fs::File {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         fs::File::set_len(self, len)
+    }
+
+    fn advise(&self, access: Access) {
+        let advice = match access {
+            Access::Ahead => Advice::Normal,
+            Access::AsAsked => Advice::Random,
+        };
+        // Where the file system does not take advice, it reads as it likes.
+        _ = fadvise(self, 0, None, advice);
     }
 
     fn len(&self) -> io::Result<u64> {

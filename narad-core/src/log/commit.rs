@@ -147,7 +147,10 @@ impl Inner {
             return Ok(Committed { offsets, advanced: false });
         }
         let end = drained.base.saturating_add(drained.batch.len() as u64);
-        let outcome = match self.make_durable(&mut writer, drained) {
+        let turn = self.runtime.turns().commit();
+        let outcome = self.make_durable(&mut writer, drained);
+        drop(turn);
+        let outcome = match outcome {
             Ok(()) => {
                 self.advance(&mut writer, end);
                 Ok(Committed { offsets, advanced: true })

@@ -107,7 +107,7 @@ pub fn inspect(
     visit: &mut Visit<'_>,
 ) -> Result<Summary> {
     let context = ReadContext { disk, codecs, log: name };
-    let Survey { sealed, active, oldest, next, stated, .. } = survey(context, dir, OpenMode::Read)?;
+    let Survey { sealed, active, oldest, next, stated, .. } = survey(context, dir, OpenMode::Read, None)?;
     let summary = Summary {
         oldest_offset: oldest,
         next_offset: next,

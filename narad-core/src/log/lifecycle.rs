@@ -32,7 +32,7 @@ impl Inner {
         let disk = &**runtime.disk();
         ensure_dir(disk, dir)?;
         let context = ReadContext { disk, codecs: &options.readable, log: &options.identity };
-        let mut survey = survey(context, dir, OpenMode::ReadWrite)?;
+        let mut survey = survey(context, dir, OpenMode::ReadWrite, Some(runtime.turns()))?;
         for _ in 0..survey.passed_over_files {
             runtime.metrics().error("storage", "state_file");
         }
@@ -106,12 +106,12 @@ impl Inner {
             Gate::Poisoned(_) => {}
         }
         let boundary = self.high_watermark();
-        let mut found = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
+        let mut found = self.survey()?;
         if found.active.is_none() && found.next > boundary {
             // An empty file that a failed roll left behind makes the segment that was written to look sealed: it is cut
             // by the writer that knows it.
             writer.cut_tail(&**self.runtime.disk(), boundary)?;
-            found = survey(self.read_context(), &self.dir, OpenMode::ReadWrite)?;
+            found = self.survey()?;
         }
         // What is known of `hwm` stays known: a failed attempt to empty it is not undone by looking at it again.
         let mut fresh = Writer::new(writer.watermark.clone(), writer.newest_ms);
@@ -133,6 +133,10 @@ impl Inner {
         buffer.set_gate(Gate::Open);
         tracing::info!(log = %self.options.identity, %boundary, "the log was reopened and takes records again");
         Ok(())
+    }
+
+    fn survey(&self) -> Result<Survey> {
+        survey(self.read_context(), &self.dir, OpenMode::ReadWrite, Some(self.runtime.turns()))
     }
 
     /// Drains, syncs, writes the exact boundary and lets go of every file. The log is closed whatever fails.

@@ -9,7 +9,7 @@ use std::{io, path::Path, path::PathBuf, sync::Arc};
 use super::files::{CONSUMER_AHEAD, CONSUMER_OFFSET, HWM, segment_base};
 use super::watermark::{self, Stated};
 use crate::{
-    disk::{Disk, DiskExt, File, FileExt, FileKind, OpenMode},
+    disk::{Disk, DiskExt, File, FileExt, FileKind, GivingWay, OpenMode, Turns},
     error::{Error, Result},
     format::{
         AHEAD_SLOT_LEN, AheadSlots, FrameHeader, HEADER_LEN, Offset, decode_consumer_offset, decode_watermark,
@@ -97,22 +97,28 @@ pub(super) fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentFi
     Ok(segments)
 }
 
-/// Surveys a partition's directory. Reads the active segment alone, and the one before it where that is empty.
-pub(super) fn survey(context: ReadContext<'_>, dir: &Path, mode: OpenMode) -> Result<Survey> {
+/// Surveys a partition's directory. Reads the active segment alone, and the one before it where that is empty, and gives
+/// way to those who commit if `turns` are given.
+pub(super) fn survey(
+    context: ReadContext<'_>,
+    dir: &Path,
+    mode: OpenMode,
+    turns: Option<&Arc<Turns>>,
+) -> Result<Survey> {
     let mut segments = list_segments(context.disk, dir)?;
     let last = segments.pop();
     // A file too short for a frame that is not the last one: a roll that was overtaken. It holds nothing.
     segments.retain(|segment| segment.len >= HEADER_LEN as u64);
     let Some(last) = last else { return empty(context.disk, dir) };
 
-    let (mut active, mut newest) = walk(context.disk, last, mode)?;
+    let (mut active, mut newest) = walk(context.disk, last, mode, turns)?;
     let mut next = active.place.expected;
     let mut keep_active = true;
     if newest.is_none()
         && let Some(before) = segments.last()
     {
         // The newest file holds no frame: where the records end is for the one before it to say.
-        let (before, last_frame) = walk(context.disk, before.clone(), OpenMode::Read)?;
+        let (before, last_frame) = walk(context.disk, before.clone(), OpenMode::Read, turns)?;
         keep_active = before.place.expected <= next;
         next = next.max(before.place.expected);
         newest =
@@ -164,16 +170,25 @@ const MAX_WALKS: usize = 16;
 ///
 /// The end of the file is evidence for where a damaged frame ends, and a torn tail is about to be cut. So where there
 /// is both, the walk is repeated as the next open would walk: what it finds then is what this one answers.
-fn walk(disk: &dyn Disk, segment: SegmentFile, mode: OpenMode) -> Result<(ActiveSurvey, Option<LastFrame>)> {
+fn walk(
+    disk: &dyn Disk,
+    segment: SegmentFile,
+    mode: OpenMode,
+    turns: Option<&Arc<Turns>>,
+) -> Result<(ActiveSurvey, Option<LastFrame>)> {
     let path = &segment.path;
     let file: Arc<dyn File> = disk.open(path, mode).map_err(|error| Error::io("open", path, error))?.into();
-    let mut walked = walk_up_to(segment.len, &file, &segment)?;
+    let read: Arc<dyn File> = match turns {
+        Some(turns) => Arc::new(GivingWay::new(Arc::clone(&file), Arc::clone(turns))),
+        None => Arc::clone(&file),
+    };
+    let mut walked = walk_up_to(segment.len, &read, &segment)?;
     for _ in 1..MAX_WALKS {
         let end = walked.index.place().pos;
         if end == walked.len || !walked.is_damaged {
             break;
         }
-        walked = walk_up_to(end, &file, &segment)?;
+        walked = walk_up_to(end, &read, &segment)?;
     }
     let Walked { index, last, .. } = walked;
     let place = index.place();

@@ -22,7 +22,7 @@ pub(crate) use self::{
 };
 use crate::{
     clock::{Clock, SystemClock},
-    disk::{Disk, OsDisk, Spares, SparingDisk},
+    disk::{Disk, OsDisk, Spares, SparingDisk, Turns},
     plugin::{LogIdentity, WakeNotifier, WakeReason},
     segment::FrameCache,
 };
@@ -61,6 +61,7 @@ struct Inner {
     disk: Arc<dyn Disk>,
     /// The same.
     sparing: Arc<SparingDisk>,
+    turns: Arc<Turns>,
     clock: Arc<dyn Clock>,
     /// Absent in a runtime that is driven by hand: work then runs where it is asked for.
     pool: Option<Pool>,
@@ -93,6 +94,7 @@ impl Runtime {
             metrics: Metrics::default(),
             disk: Arc::<SparingDisk>::clone(&sparing),
             sparing,
+            turns: Arc::default(),
             clock: options.clock,
             pool,
         }))
@@ -170,6 +172,11 @@ impl Runtime {
     /// Asks `holder` for descriptors where an open finds none.
     pub(crate) fn share_descriptors(&self, holder: Weak<dyn Spares>) {
         self.0.sparing.ask(holder);
+    }
+
+    /// Where commits and long reads beside them take turns.
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.0.turns
     }
 
     pub(crate) fn cache(&self) -> &FrameCache {

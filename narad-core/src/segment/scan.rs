@@ -121,13 +121,12 @@ impl Walk {
         }
         let (mut crc, mut at) = (header.crc_of_fields(), start);
         while at < end {
-            let len = usize::try_from(end - at).unwrap_or(WALK_CHUNK).min(WALK_CHUNK);
-            let chunk = self.window.get(at, len)?;
-            if chunk.len() < len {
+            let chunk = self.window.some(at, usize::try_from(end - at).unwrap_or(usize::MAX))?;
+            if chunk.is_empty() {
                 return Ok(None);
             }
             crc = crc32c::crc32c_append(crc, chunk);
-            at += len as u64;
+            at += chunk.len() as u64;
         }
         Ok((crc == header.crc).then_some(header))
     }

@@ -60,6 +60,18 @@ impl Window {
         Ok(self.buf.get(from..to).unwrap_or_default())
     }
 
+    /// Some bytes at `pos`, `most` at most: those that are here already, read anew where there are none. Empty where the
+    /// file or the view ends.
+    pub(super) fn some(&mut self, pos: u64, most: usize) -> io::Result<&[u8]> {
+        let end = self.start + self.buf.len() as u64;
+        let here = if pos >= self.start { end.saturating_sub(pos) } else { 0 };
+        let len = match usize::try_from(here) {
+            Ok(0) | Err(_) => self.chunk,
+            Ok(here) => here,
+        };
+        self.get(pos, len.min(most))
+    }
+
     fn holds(&self, pos: u64, len: usize) -> bool {
         let end = self.start + self.buf.len() as u64;
         pos >= self.start && pos.checked_add(len as u64).is_some_and(|wanted| wanted <= end)
