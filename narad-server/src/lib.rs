@@ -4,9 +4,10 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`duration`], [`size`], [`config`] | durations and sizes with units; one typed tree of settings, validated whole before anything opens |
+//! | [`duration`], [`size`], [`secret`], [`config`] | durations and sizes with units; text that is not shown; one typed tree of settings, validated whole before anything opens |
 //! | [`telemetry`] | log output, and every metric's name |
-//! | [`meta`] | topics and their versions, behind `MetaStore`; the embedded one on redb |
+//! | [`meta`] | topics, users and their versions, behind `MetaStore`; the embedded one on redb |
+//! | [`security`] | passwords, who is asking, and what they may do |
 //! | [`ingress`] | the produce WAL and its dispatcher |
 //! | [`queue`] | leases, the frontier, waiters |
 //! | [`broker`] | the use cases; knows no HTTP |
@@ -22,6 +23,8 @@ pub mod http;
 pub mod ingress;
 pub mod meta;
 pub mod queue;
+pub mod secret;
+pub mod security;
 pub mod serve;
 pub mod size;
 pub mod telemetry;

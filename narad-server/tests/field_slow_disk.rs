@@ -16,7 +16,7 @@ use narad_core::{
 use narad_server::{
     broker::{Broker, default_plugins},
     config::{Overrides, load},
-    http::{App, Peer},
+    http::{Access, App, Peer},
 };
 use reqwest::{Client, Method, Response};
 use tokio::net::TcpListener;
@@ -54,7 +54,7 @@ impl Api {
         let mut options = RuntimeOptions::default();
         options.disk = Arc::new(disk.clone());
         let broker = Broker::open(Runtime::new(options), default_plugins().unwrap(), &config).await.unwrap();
-        let routes = App::new(broker.clone(), config.http, true).routes();
+        let routes = App::new(broker.clone(), config.http, Access::Loopback).routes();
         let routes = routes.layer(Extension(Peer(Ipv4Addr::LOCALHOST.into())));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

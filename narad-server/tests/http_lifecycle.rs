@@ -9,7 +9,7 @@ use std::{
 };
 
 use http_support::{Narad, answer, config};
-use narad_server::serve::{ServeError, Server};
+use narad_server::serve::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_keeps_topics_messages_and_acks() {
@@ -146,12 +146,16 @@ async fn a_plugin_that_cannot_be_built_is_named_and_nothing_is_opened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_never_runs_open() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut config = config(dir.path());
-    config.dev = false;
-    let error = Server::start(config).await.unwrap_err();
-    assert!(matches!(error, ServeError::NoSecurity) && error.to_string().contains("--dev"), "{error}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was opened");
+    let narad = Narad::start_with(|config| {
+        config.dev = false;
+        config.security.enabled = true;
+    })
+    .await;
+    narad.get("/v1/topics").await.error(401);
+    let password = narad.server.generated_password().expect("nobody gave one").clone();
+    let asked = narad.client.get(narad.url("/v1/topics"));
+    answer(asked.basic_auth("admin", password.expose_text())).await.is(200);
+    narad.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

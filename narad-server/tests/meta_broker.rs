@@ -11,7 +11,7 @@ use narad_core::{
 use narad_server::{
     broker::{Broker, BrokerError, default_plugins},
     config::{Config, Overrides, load},
-    http::{App, Peer},
+    http::{Access, App, Peer},
 };
 use reqwest::{Client, Method};
 use serde_json::Value;
@@ -39,7 +39,7 @@ struct Api {
 impl Api {
     async fn start(disk: &SimDisk) -> Self {
         let broker = open(disk).await.unwrap();
-        let routes = App::new(broker.clone(), config().http, true).routes();
+        let routes = App::new(broker.clone(), config().http, Access::Loopback).routes();
         let routes = routes.layer(Extension(Peer(Ipv4Addr::LOCALHOST.into())));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

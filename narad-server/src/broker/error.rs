@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narad_core::format::Offset;
 
-use crate::{ingress::IngressError, meta::MetaError, queue::QueueError};
+use crate::{ingress::IngressError, meta::MetaError, queue::QueueError, security::AuthError};
 
 /// Why the broker did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,29 @@ pub enum BrokerError {
         /// The topic that has it.
         existing: Arc<str>,
     },
+    /// There is no such user.
+    #[error("there is no user {0}")]
+    NoUser(String),
+    /// There is a user of that name.
+    #[error("user {0} exists already")]
+    UserExists(String),
+    /// Somebody else has changed the user's password in between.
+    #[error("the password of user {0} was changed meanwhile")]
+    UserChanged(String),
+    /// Whoever asks may not do that.
+    #[error("{0}")]
+    Forbidden(Arc<str>),
+    /// Too many wrong passwords for this user.
+    #[error("too many wrong passwords for user {name}")]
+    Throttled {
+        /// The user.
+        name: String,
+        /// When the next try is taken, in seconds.
+        retry_after: u64,
+    },
+    /// Too many passwords are being checked already. Retry in a moment.
+    #[error("too many passwords are being checked")]
+    TooManyLogins,
     /// An argument is outside its bounds.
     #[error("{name}: {reason}")]
     Invalid {
@@ -105,9 +128,25 @@ impl From<MetaError> for BrokerError {
         match error {
             MetaError::Exists { existing } => Self::TopicExists { existing },
             MetaError::NotFound { name } => Self::NoTopic(name),
+            MetaError::UserExists { name } => Self::UserExists(name),
+            MetaError::NoUser { name } => Self::NoUser(name),
+            MetaError::UserChanged { name } => Self::UserChanged(name),
             MetaError::DiskFull { .. } => Self::DiskFull,
             MetaError::Closed => Self::ShuttingDown,
             other => Self::Meta(other),
+        }
+    }
+}
+
+impl From<AuthError> for BrokerError {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Throttled { name, retry_after } => {
+                Self::Throttled { name, retry_after: retry_after.as_secs() }
+            }
+            AuthError::Busy => Self::TooManyLogins,
+            AuthError::Meta(error) => error.into(),
+            AuthError::Hash | AuthError::Stopped => Self::Stopped,
         }
     }
 }

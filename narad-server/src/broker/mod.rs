@@ -1,4 +1,4 @@
-//! The use cases: topics, produce, consume, settle, replay. `http` and tests call them.
+//! The use cases: topics, produce, consume, settle, replay, users. `http` and tests call them.
 //!
 //! Knows no HTTP. Every change of metadata goes through `MetaStore`, every file through the store.
 
@@ -13,6 +13,7 @@ mod produce;
 mod readiness;
 mod stats;
 mod topics;
+mod users;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -35,12 +36,14 @@ pub use self::{
     readiness::Readiness,
     stats::{Gauges, PartitionReport, PartitionStatus},
     topics::{NewTopic, Page},
+    users::NewUser,
 };
 use crate::{
     config::{Config, Storage, TopicDefaults},
     ingress::{Ingress, IngressOptions, Partitions},
     meta::RedbMetaStore,
     queue::Queues,
+    security::Authenticator,
 };
 
 /// The broker. Cheap to clone; [`close`](Self::close) before the last handle goes.
@@ -51,6 +54,7 @@ struct Inner {
     runtime: Runtime,
     store: Store,
     catalog: Arc<Catalog>,
+    authenticator: Authenticator,
     queues: Arc<Queues>,
     ingress: Ingress,
     defaults: TopicDefaults,
@@ -100,6 +104,7 @@ impl Broker {
         let ingress =
             Ingress::open(&runtime, store.ingress_dir(), partitions, IngressOptions::default()).await?;
         let broker = Self(Arc::new(Inner {
+            authenticator: Authenticator::new(Arc::clone(catalog.meta()), Arc::clone(runtime.clock())),
             runtime,
             store,
             catalog,

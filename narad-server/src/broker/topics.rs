@@ -8,6 +8,7 @@ use super::{Broker, BrokerError, to_the_end};
 use crate::{
     config::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS, TopicDefaults},
     meta::{Topic, TopicChange, TopicName},
+    security::Caller,
 };
 
 /// Topics on a page, at most.
@@ -28,6 +29,8 @@ pub struct NewTopic {
     pub max_in_flight_per_partition: Option<u32>,
     /// Messages acked out of order in one partition.
     pub max_acked_ahead_per_partition: Option<u32>,
+    /// The user that is to own it.
+    pub owner: Option<Arc<str>>,
 }
 
 /// Some topics in name order.
@@ -68,6 +71,7 @@ impl Broker {
         let partitions = non_zero(new.partitions).unwrap_or(defaults.default_partitions);
         check_partitions(partitions, defaults)?;
         let mut topic = Topic::new(name, id, partitions, self.0.runtime.clock().unix_ms());
+        topic.owner = new.owner;
         topic.retention_ms = check_retention(new.retention_ms.unwrap_or(defaults.default_retention_age_ms))?;
         topic.visibility_timeout_ms =
             new.visibility_timeout_ms.filter(|&ms| ms > 0).unwrap_or(defaults.default_visibility_timeout_ms);
@@ -97,10 +101,26 @@ impl Broker {
         Ok(self.0.catalog.topic(name).await?.topic.clone())
     }
 
-    /// At most `limit` topics behind `after` (at most 1000) in name order.
-    pub async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Page, BrokerError> {
+    /// At most `limit` topics behind `after` (at most 1000) in name order, of those that `caller` may see.
+    pub async fn topics(
+        &self,
+        caller: &Caller,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, BrokerError> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let mut topics = self.0.catalog.meta().topics(after, limit + 1).await?;
+        // Who sees all of them needs one more than the page, to know whether there is one.
+        let step = if caller.is_admin() { limit + 1 } else { MAX_PAGE };
+        let (mut after, mut topics) = (after.map(str::to_owned), Vec::new());
+        loop {
+            let read = self.0.catalog.meta().topics(after.as_deref(), step).await?;
+            let is_last = read.len() < step;
+            after = read.last().map(|topic| topic.name.as_ref().to_owned());
+            topics.extend(read.into_iter().filter(|topic| caller.may_see(topic)));
+            if is_last || topics.len() > limit {
+                break;
+            }
+        }
         let more = topics.len() > limit;
         topics.truncate(limit);
         Ok(Page { topics, more })

@@ -12,7 +12,7 @@ use super::{
 pub(super) const ADMIN_PASSWORD: &str = "NARAD_ADMIN_PASSWORD";
 
 /// Variables that others of our programs read.
-const NOT_SETTINGS: [&str; 2] = ["NARAD_ADDR", ADMIN_PASSWORD];
+const NOT_SETTINGS: [&str; 5] = ["NARAD_ADDR", ADMIN_PASSWORD, "NARAD_CONTEXT", "NARAD_PASS", "NARAD_USER"];
 
 /// Keys whose variable does not follow from their name.
 const NAMED: [(&str, &str); 1] = [("storage.data_dir", "NARAD_DATA_DIR")];

@@ -105,6 +105,7 @@ mod tests {
         let keys = all();
         assert_eq!(keys.get("http.addr"), Some(&Kind::Text));
         assert_eq!(keys.get("http.idle_timeout"), Some(&Kind::Text));
+        assert_eq!(keys.get("http.metrics_addr"), Some(&Kind::Text));
         assert_eq!(keys.get("http.max_connections"), Some(&Kind::Json));
         assert_eq!(keys.get("storage.data_dir"), Some(&Kind::Text));
         assert_eq!(keys.get("storage.codec"), Some(&Kind::Plugin));

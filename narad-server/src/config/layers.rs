@@ -8,6 +8,7 @@ use super::{
     Address, Config, ConfigError, ConfigErrors, Overrides, Source, Storage, env, file, settings::Settings,
     typed, validate,
 };
+use crate::secret::Secret;
 
 /// Settings by `section.name`, before they are typed. One that a later layer names is replaced whole: a plugin that is
 /// named anew keeps no key of the old one.
@@ -45,7 +46,10 @@ pub fn read(
             ours.push((name, value));
         }
     }
-    let has_password = ours.iter().any(|(name, _)| name == env::ADMIN_PASSWORD);
+    let admin_password = ours
+        .iter()
+        .find(|(name, value)| name == env::ADMIN_PASSWORD && !value.is_empty())
+        .map(|(_, value)| Secret::from(value.as_str()));
 
     let mut errors = Vec::new();
     let mut told = if overrides.dev { dev_defaults(home) } else { Layer::new() };
@@ -61,6 +65,7 @@ pub fn read(
 
     let (mut config, unusable) = typed::tree(&told, &mut errors);
     config.dev = overrides.dev;
+    config.admin_password = admin_password;
     let out_of_bounds = validate::check(&config, &unusable).into_iter();
     let plugins = plugins(&config.storage).into_iter().filter(|(key, _)| !unusable.contains(*key));
     errors.extend(out_of_bounds.chain(plugins).map(|(key, reason)| {
@@ -69,7 +74,7 @@ pub fn read(
     }));
     ConfigErrors::unless_none(errors)?;
     let sources = told.into_iter().map(|(key, (_, from))| (key, from)).collect();
-    let secrets = if has_password { vec![env::ADMIN_PASSWORD] } else { Vec::new() };
+    let secrets = if config.admin_password.is_some() { vec![env::ADMIN_PASSWORD] } else { Vec::new() };
     Ok(Settings { config, strangers, sources, secrets })
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Address;
-use crate::duration::WithUnits;
+use crate::{duration::WithUnits, secret::Secret};
 
 /// All settings. Keys that end in `_ms` or `_bytes` are integers of that unit; other durations carry their unit.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,10 @@ pub struct Config {
     /// Whether `--dev` was given; no file and no variable can.
     #[serde(skip)]
     pub dev: bool,
+    /// `NARAD_ADMIN_PASSWORD`: the password of the first user, made at the first start. Of the environment alone, and shown
+    /// nowhere.
+    #[serde(skip)]
+    pub admin_password: Option<Secret>,
 }
 
 /// The API's listener and its limits.
@@ -56,6 +60,10 @@ pub struct Http {
     pub max_consume_in_flight_per_identity: u32,
     /// The same for produces; 0 is no bound.
     pub max_produce_in_flight_per_identity: u32,
+    /// Where `/metrics` is served instead, without a password; absent is the API's listener.
+    pub metrics_addr: Option<Address>,
+    /// Whether `/metrics` needs no password on the API's listener.
+    pub metrics_unauthenticated: bool,
 }
 
 impl Default for Http {
@@ -71,6 +79,8 @@ impl Default for Http {
             max_connections: 4096,
             max_consume_in_flight_per_identity: 1024,
             max_produce_in_flight_per_identity: 0,
+            metrics_addr: None,
+            metrics_unauthenticated: false,
         }
     }
 }
@@ -174,7 +184,8 @@ pub enum LogFormat {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Security {
-    /// Whether requests must authenticate. `--dev` turns it off.
+    /// Whether requests must authenticate. Without it whoever reaches the API may do everything, users included. `--dev`
+    /// turns it off.
     pub enabled: bool,
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Display};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::{Config, Http, Storage, TopicDefaults};
+use super::{Address, Config, Http, Storage, TopicDefaults};
 
 /// The shortest retention that is not "for ever": an hour.
 pub(crate) const MIN_RETENTION_MS: u64 = 3_600_000;
@@ -43,6 +43,12 @@ fn http(http: &Http, dev: bool, check: &mut Check<'_>) {
     check.require(!dev || http.addr.is_loopback(), "http.addr", || {
         format!("{} can be reached from elsewhere, and --dev has no security: listen on 127.0.0.1", http.addr)
     });
+    let metrics_loopback = http.metrics_addr.as_ref().is_none_or(Address::is_loopback);
+    check.require(
+        !dev || metrics_loopback,
+        "http.metrics_addr",
+        || "can be reached from elsewhere, and --dev has no security: listen on 127.0.0.1",
+    );
     for (key, value) in [
         ("http.read_header_timeout", http.read_header_timeout),
         ("http.read_timeout", http.read_timeout),

@@ -1,7 +1,7 @@
 //! Produce up to a thousand messages, all or none.
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
@@ -13,11 +13,16 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use super::{
-    ApiError, App, Peer,
+    ApiError, App, access,
     error::not_implemented,
+    identity::Identity,
     params::{TopicPath, is_object, json_body},
 };
-use crate::broker::{MAX_BATCH_MESSAGES, Message};
+use crate::{
+    broker::{MAX_BATCH_MESSAGES, Message},
+    meta::Action,
+    security::Caller,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,11 +44,13 @@ struct MessageBody<'a> {
 
 pub(super) async fn produce(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
+    caller: Caller,
+    identity: Identity,
     TopicPath(topic): TopicPath,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
+    access::granted(&caller, Action::Produce, &topic)?;
     refuse_encoding(&headers)?;
     let BatchBody { messages } = json_body(&body)?;
     if messages.len() > MAX_BATCH_MESSAGES {
@@ -54,7 +61,7 @@ pub(super) async fn produce(
         message(raw.get()).map_err(|reason| ApiError::bad_request(format!("message {index}: {reason}")))
     });
     let messages = messages.collect::<Result<Vec<_>, _>>()?;
-    let _slot = app.0.produces.take(peer)?;
+    let _slot = app.0.produces.take(identity)?;
     let accepted = app.broker().produce_batch(&topic, messages).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"accepted": accepted}))).into_response())
 }

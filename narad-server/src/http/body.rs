@@ -54,6 +54,30 @@ pub(super) async fn collect(State(app): State<App>, request: Request, next: Next
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
+/// Answers `error` before the body is read: what the client is still sending is thrown away first, within a bound and
+/// the time of a body, so that it gets to read the answer.
+pub(super) async fn refuse(app: &App, request: Request, error: ApiError) -> ApiError {
+    if request.headers().contains_key(header::EXPECT) {
+        // The client waits for leave to send, and does not get it.
+        return error.closing();
+    }
+    let mut body = request.into_body();
+    let draining = async {
+        let mut seen = 0usize;
+        while let Some(frame) = body.frame().await {
+            seen = seen.saturating_add(frame.ok()?.data_ref().map_or(0, Bytes::len));
+            if seen > DRAIN {
+                return None;
+            }
+        }
+        Some(())
+    };
+    match tokio::time::timeout(app.0.settings.read_timeout.0, draining).await {
+        Ok(Some(())) => error,
+        _ => error.closing(),
+    }
+}
+
 async fn read(mut body: Body, limit: usize, announced: usize) -> Result<Bytes, ApiError> {
     let (mut kept, mut seen) = (BytesMut::with_capacity(announced.min(limit)), 0usize);
     while let Some(frame) = body.frame().await {

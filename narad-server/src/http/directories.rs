@@ -9,8 +9,8 @@ use axum::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, App, params::json_body, topics::TopicObject};
-use crate::broker::NewTopic;
+use super::{ApiError, App, access, params::json_body, topics::TopicObject};
+use crate::{broker::NewTopic, security::Caller};
 
 /// A directory, as clients see it.
 #[derive(Serialize)]
@@ -29,7 +29,8 @@ struct Directories {
     directories: Vec<DirectoryObject>,
 }
 
-pub(super) async fn list(State(app): State<App>) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Response, ApiError> {
+    access::admin(&caller)?;
     let directories = app.broker().directories().await?.into_iter().map(|found| DirectoryObject {
         directory: found.entry,
         topic: found.topic.as_ref().to_owned(),
@@ -52,9 +53,11 @@ struct AdoptBody {
 
 pub(super) async fn adopt(
     State(app): State<App>,
+    caller: Caller,
     Path(directory): Path<String>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
+    access::admin(&caller)?;
     let body: AdoptBody = if body.is_empty() { AdoptBody::default() } else { json_body(&body)? };
     let settings = NewTopic {
         // The directory's.
@@ -64,6 +67,7 @@ pub(super) async fn adopt(
         visibility_timeout_ms: body.visibility_timeout_ms,
         max_in_flight_per_partition: body.max_in_flight_per_partition,
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        owner: caller.name().cloned(),
     };
     let topic = app.broker().adopt_topic(&directory, settings).await?;
     Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())

@@ -50,15 +50,25 @@ impl From<BrokerError> for ApiError {
 
 fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
     match error {
-        BrokerError::NoTopic(_) | BrokerError::NoDirectory(_) => (StatusCode::NOT_FOUND, None),
+        BrokerError::NoTopic(_) | BrokerError::NoDirectory(_) | BrokerError::NoUser(_) => {
+            (StatusCode::NOT_FOUND, None)
+        }
+        BrokerError::Forbidden(_) => (StatusCode::FORBIDDEN, None),
         BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
-        BrokerError::TopicExists { .. } => (StatusCode::CONFLICT, None),
+        BrokerError::TopicExists { .. } | BrokerError::UserExists(_) | BrokerError::UserChanged(_) => {
+            (StatusCode::CONFLICT, None)
+        }
+        BrokerError::Throttled { retry_after, .. } => {
+            (StatusCode::TOO_MANY_REQUESTS, Some(u32::try_from(*retry_after).unwrap_or(u32::MAX)))
+        }
         BrokerError::MessageTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, None),
         BrokerError::Message { source, .. } => status_of(source),
         BrokerError::LeaseGone | BrokerError::Expired { .. } | BrokerError::Unreadable { .. } => {
             (StatusCode::GONE, None)
         }
-        BrokerError::Overloaded | BrokerError::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, Some(1)),
+        BrokerError::Overloaded | BrokerError::ShuttingDown | BrokerError::TooManyLogins => {
+            (StatusCode::SERVICE_UNAVAILABLE, Some(1))
+        }
         BrokerError::Meta(MetaError::Unavailable { .. } | MetaError::CannotOpen { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, Some(1))
         }

@@ -4,38 +4,34 @@
 use std::net::IpAddr;
 
 use axum::{
-    extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, header},
-    middleware::Next,
-    response::{IntoResponse, Response},
+    extract::{MatchedPath, Request},
+    http::{HeaderMap, HeaderName, Method, header},
 };
 
-use super::{ApiError, App, CONSUME};
+use super::{ApiError, CONSUME, access::forbidden};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses a state-changing request that a browser sends from another origin, and, under `--dev`, every request for
-/// a host that is not loopback.
-pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    match refusal(&request, app.0.dev) {
-        Some(reason) => ApiError::new(StatusCode::FORBIDDEN, reason).into_response(),
-        None => next.run(request).await,
-    }
-}
-
-fn refusal(request: &Request, dev: bool) -> Option<&'static str> {
+/// Refuses a state-changing request that a browser sends from another origin, and, when only loopback may be asked, every
+/// request for a host that is not loopback.
+///
+/// # Errors
+/// 403.
+pub(super) fn check(request: &Request, loopback_only: bool) -> Result<(), ApiError> {
     let hosts = || {
         let authority = request.uri().authority().map(|authority| authority.as_str());
         let headers = request.headers().get_all(header::HOST).iter();
         authority.into_iter().chain(headers.map(|host| host.to_str().unwrap_or_default()))
     };
-    if dev && !hosts().all(is_loopback) {
-        return Some("under --dev the Host must be loopback, such as 127.0.0.1 or localhost");
+    if loopback_only && !hosts().all(is_loopback) {
+        return Err(forbidden("under --dev the Host must be loopback, such as 127.0.0.1 or localhost"));
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || request.extensions().get::<MatchedPath>().is_some_and(|route| route.as_str() == CONSUME);
-    (changes && is_foreign(request.headers(), hosts().next()))
-        .then_some("a browser sends this from another origin")
+    if changes && is_foreign(request.headers(), hosts().next()) {
+        return Err(forbidden("a browser sends this from another origin"));
+    }
+    Ok(())
 }
 
 /// Whether a browser says that another origin is behind the request.

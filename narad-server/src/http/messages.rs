@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::{
-    Extension,
     extract::State,
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -11,14 +10,18 @@ use axum::{
 use bytes::Bytes;
 
 use super::{
-    ApiError, App, Peer, message_json,
+    ApiError, App, access,
+    identity::Identity,
+    message_json,
     params::{Query, TopicPath},
     replay,
 };
 use crate::{
     broker::Message,
     duration::{self, DurationError, WithUnits},
+    meta::Action,
     queue::{Consume, Delivery, Settle},
+    security::Caller,
 };
 
 const WAIT_CLAMPED: HeaderName = HeaderName::from_static("x-narad-wait-clamped");
@@ -31,24 +34,28 @@ const MAX_BODY_BYTES: usize = 8 << 20;
 
 pub(super) async fn produce(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
+    caller: Caller,
+    identity: Identity,
     TopicPath(topic): TopicPath,
     query: Query,
     body: Bytes,
 ) -> Result<StatusCode, ApiError> {
+    access::granted(&caller, Action::Produce, &topic)?;
     let key = query.bytes("key")?.map(Bytes::copy_from_slice).unwrap_or_default();
     let message = Message { key, payload: body, partition: query.partition()? };
-    let _slot = app.0.produces.take(peer)?;
+    let _slot = app.0.produces.take(identity)?;
     app.broker().produce(&topic, message).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
 pub(super) async fn consume(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
+    caller: Caller,
+    identity: Identity,
     TopicPath(topic): TopicPath,
     query: Query,
 ) -> Result<Response, ApiError> {
+    access::granted(&caller, Action::Consume, &topic)?;
     if query.bytes("offset")?.is_some() {
         return replay::read(&app, &topic, &query).await;
     }
@@ -64,7 +71,7 @@ pub(super) async fn consume(
         max_bytes: MAX_CONSUME_BYTES,
     };
     let deliveries = {
-        let _slot = app.0.consumes.take(peer)?;
+        let _slot = app.0.consumes.take(identity)?;
         app.broker().consume(&topic, request).await?
     };
     let mut response = match (deliveries.first(), max) {

@@ -1,5 +1,7 @@
 //! The routes of `/v1`, and the mapping of errors to statuses. Nothing else: what a request does is the broker's.
 
+mod access;
+mod admit;
 mod batch;
 mod body;
 mod counting;
@@ -15,6 +17,7 @@ mod params;
 mod replay;
 mod settle;
 mod topics;
+mod users;
 
 use std::sync::{
     Arc,
@@ -31,12 +34,38 @@ use axum::{
 pub use identity::Peer;
 
 use self::{counting::RequestCounts, error::ApiError, identity::Slots};
-use crate::{broker::Broker, config::Http};
+use crate::{
+    broker::Broker,
+    config::{Config, Http},
+};
 
 /// The route that leases: a GET that changes state.
 const CONSUME: &str = "/v1/topics/{topic}/consume";
 const PRODUCE_BATCH: &str = "/v1/topics/{topic}/produce/batch";
 const ACK: &str = "/v1/topics/{topic}/ack";
+const METRICS: &str = "/metrics";
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Users, as far as their grants go.
+    Users,
+    /// Anybody, for everything.
+    Anybody,
+    /// Anybody on this machine: a request whose `Host` is not loopback is refused.
+    Loopback,
+}
+
+impl Access {
+    /// What the configuration says.
+    pub fn of(config: &Config) -> Self {
+        match (config.security.enabled, config.dev) {
+            (true, _) => Self::Users,
+            (false, false) => Self::Anybody,
+            (false, true) => Self::Loopback,
+        }
+    }
+}
 
 /// What every handler can reach. Cheap to clone.
 #[derive(Clone)]
@@ -45,8 +74,7 @@ pub struct App(Arc<AppInner>);
 struct AppInner {
     broker: Broker,
     settings: Http,
-    /// Security is off, and only this machine may be asked.
-    dev: bool,
+    access: Access,
     shutting_down: AtomicBool,
     consumes: Slots,
     produces: Slots,
@@ -55,19 +83,19 @@ struct AppInner {
 
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("App").field("dev", &self.0.dev).finish_non_exhaustive()
+        f.debug_struct("App").field("access", &self.0.access).finish_non_exhaustive()
     }
 }
 
 impl App {
-    /// The API of `broker`. Under `dev` a request whose `Host` is not loopback is refused.
-    pub fn new(broker: Broker, settings: Http, dev: bool) -> Self {
+    /// The API of `broker`, for those that `access` names.
+    pub fn new(broker: Broker, settings: Http, access: Access) -> Self {
         Self(Arc::new(AppInner {
             broker,
             consumes: Slots::new(settings.max_consume_in_flight_per_identity),
             produces: Slots::new(settings.max_produce_in_flight_per_identity),
             settings,
-            dev,
+            access,
             shutting_down: AtomicBool::new(false),
             requests: RequestCounts::default(),
         }))
@@ -84,12 +112,13 @@ impl App {
 
     /// The routes. Each request must carry its [`Peer`] as an extension.
     pub fn routes(self) -> Router {
-        let (no_schemas, no_children, no_users) = (
-            || error::missing("schemas"),
-            || error::missing("children and fan-out"),
-            || error::missing("users and grants"),
-        );
-        Router::new()
+        let (no_schemas, no_children) =
+            (|| error::missing("schemas"), || error::missing("children and fan-out"));
+        let mut routes = Router::new();
+        if self.0.settings.metrics_addr.is_none() {
+            routes = routes.route(METRICS, get(health::metrics));
+        }
+        let routes = routes
             .route("/v1/topics", post(topics::create).get(topics::list))
             .route("/v1/topics/{topic}", get(topics::describe).patch(topics::update).delete(topics::delete))
             .route("/v1/topics/{topic}/schema", get(no_schemas))
@@ -100,22 +129,36 @@ impl App {
             // Without a HEAD of its own axum would lease a message to answer one.
             .route(CONSUME, get(messages::consume).head(error::no_head))
             .route(ACK, post(settle::settle))
-            .route("/v1/users", get(no_users).post(no_users))
-            .route("/v1/users/{user}", get(no_users).delete(no_users))
-            .route("/v1/users/{user}/grants", put(no_users))
-            .route("/v1/users/{user}/password", put(no_users))
+            .route("/v1/users", get(users::list).post(users::create))
+            .route("/v1/users/{user}", get(users::describe).delete(users::delete))
+            .route("/v1/users/{user}/grants", put(users::set_grants))
+            .route("/v1/users/{user}/password", put(users::set_password))
             .route("/v1/directories", get(directories::list))
             .route("/v1/directories/{directory}/adopt", post(directories::adopt))
             .route("/v1/cluster/members", get(health::members))
             .route("/healthz", get(health::alive))
-            .route("/readyz", get(health::ready))
-            .route("/metrics", get(health::metrics))
+            .route("/readyz", get(health::ready));
+        let access = self.0.access;
+        self.served(routes, access)
+    }
+
+    /// `/metrics` alone, for a listener of its own: whoever reaches that needs no password.
+    pub fn metrics_routes(self) -> Router {
+        let access = match self.0.access {
+            Access::Users | Access::Anybody => Access::Anybody,
+            Access::Loopback => Access::Loopback,
+        };
+        self.served(Router::new().route(METRICS, get(health::metrics)), access)
+    }
+
+    fn served(self, routes: Router<Self>, access: Access) -> Router {
+        routes
             .method_not_allowed_fallback(error::method_not_allowed)
             .fallback(error::not_found)
             // The body layer holds the limits, route by route.
             .layer(DefaultBodyLimit::disable())
-            .layer(from_fn_with_state(self.clone(), guard::check))
             .layer(from_fn_with_state(self.clone(), body::collect))
+            .layer(from_fn_with_state((self.clone(), access), admit::check))
             .layer(from_fn_with_state(self.clone(), head::check))
             .layer(from_fn_with_state(self.clone(), counting::count))
             .with_state(self)

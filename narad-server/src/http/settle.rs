@@ -11,10 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    ApiError, App,
+    ApiError, App, access,
     params::{Query, TopicPath, json_body},
 };
-use crate::queue::{Receipt, Settle};
+use crate::{
+    meta::Action,
+    queue::{Receipt, Settle},
+    security::Caller,
+};
 
 /// Handles of one request, at most.
 const MAX_HANDLES: usize = 100;
@@ -35,10 +39,12 @@ struct Outcome {
 
 pub(super) async fn settle(
     State(app): State<App>,
+    caller: Caller,
     TopicPath(topic): TopicPath,
     query: Query,
     body: Bytes,
 ) -> Result<Response, ApiError> {
+    access::granted(&caller, Action::Consume, &topic)?;
     let how = match query.text("extend")? {
         None => Settle::Ack,
         Some("true" | "1") => Settle::Extend,

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiError, App,
+    ApiError, App, access,
     error::not_implemented,
     params::{Query, TopicPath, json_body},
 };
 use crate::{
     broker::{NewTopic, PartitionReport, PartitionStatus},
-    meta::{Topic, TopicChange},
+    meta::{Action, Topic, TopicChange},
+    security::Caller,
 };
 
 const DEFAULT_PAGE: u64 = 100;
@@ -35,6 +36,8 @@ pub(super) struct TopicObject<'a> {
     max_acked_ahead_per_partition: u32,
     /// Unix seconds.
     created_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
     role: &'static str,
 }
 
@@ -49,6 +52,7 @@ impl<'a> TopicObject<'a> {
             max_in_flight_per_partition: topic.max_in_flight_per_partition,
             max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
             created_at: topic.created_at_ms.div_euclid(1000),
+            owner: topic.owner.as_deref(),
             role: "standalone",
         }
     }
@@ -68,8 +72,13 @@ struct CreateBody {
     fanout_delay_ms: Option<u64>,
 }
 
-pub(super) async fn create(State(app): State<App>, body: Bytes) -> Result<Response, ApiError> {
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Response, ApiError> {
     let body: CreateBody = json_body(&body)?;
+    access::granted(&caller, Action::Create, &body.name)?;
     refuse_schema(body.schema.as_ref())?;
     if body.parent.is_some_and(|parent| !parent.is_empty()) || body.fanout_delay_ms.is_some_and(|ms| ms > 0) {
         return Err(not_implemented("children and fan-out"));
@@ -81,6 +90,7 @@ pub(super) async fn create(State(app): State<App>, body: Bytes) -> Result<Respon
         visibility_timeout_ms: body.visibility_timeout_ms,
         max_in_flight_per_partition: body.max_in_flight_per_partition,
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        owner: caller.name().cloned(),
     };
     let topic = app.broker().create_topic(new).await?;
     Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())
@@ -90,14 +100,15 @@ fn refuse_schema(schema: Option<&Value>) -> Result<(), ApiError> {
     schema.map_or(Ok(()), |_| Err(not_implemented("schemas")))
 }
 
-pub(super) async fn list(State(app): State<App>, query: Query) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
     // Beyond the broker's largest page the page is that one: the token leads on.
     let limit = match query.number("limit", u64::from(u32::MAX))? {
         None | Some(0) => DEFAULT_PAGE,
         Some(limit) => limit,
     };
     let after = query.text("page_token")?.filter(|token| !token.is_empty()).map(decode_token).transpose()?;
-    let page = app.broker().topics(after.as_deref(), usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let page = app.broker().topics(&caller, after.as_deref(), limit).await?;
     let next = page.topics.last().filter(|_| page.more).map(|topic| URL_SAFE_NO_PAD.encode(&*topic.name));
     let topics = page.topics.iter().map(TopicObject::new).collect();
     Ok(Json(TopicPage { topics, next_page_token: next.unwrap_or_default() }).into_response())
@@ -166,9 +177,11 @@ struct DescribedTopic<'a> {
 
 pub(super) async fn describe(
     State(app): State<App>,
+    caller: Caller,
     TopicPath(topic): TopicPath,
     query: Query,
 ) -> Result<Response, ApiError> {
+    access::visible(&app, &caller, &topic).await?;
     let (topic, reports) = app.broker().describe(&topic, query.partition()?).await?;
     let node = app.broker().node_id();
     let described = DescribedTopic {
@@ -194,9 +207,11 @@ struct UpdateBody {
 
 pub(super) async fn update(
     State(app): State<App>,
+    caller: Caller,
     TopicPath(topic): TopicPath,
     body: Bytes,
 ) -> Result<Response, ApiError> {
+    access::owned(&app, &caller, &topic).await?;
     let body: UpdateBody = json_body(&body)?;
     refuse_schema(body.schema.as_ref())?;
     if body.schema_base_version.is_some() {
@@ -217,8 +232,10 @@ pub(super) async fn update(
 
 pub(super) async fn delete(
     State(app): State<App>,
+    caller: Caller,
     TopicPath(topic): TopicPath,
 ) -> Result<StatusCode, ApiError> {
+    access::owned(&app, &caller, &topic).await?;
     app.broker().delete_topic(&topic).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -21,11 +21,12 @@ use redb::{
 use tokio::sync::watch;
 
 use super::{
-    MetaError, MetaStore, Topic, TopicChange,
+    MetaError, MetaStore, Topic, TopicChange, User, UserChange,
     failure::Failure,
     file, record,
     reserve::Reserve,
-    tables::{DELETED, FOLDED, NUMBERS, TOPICS},
+    tables::{DELETED, FOLDED, NUMBERS, TOPICS, USERS},
+    users,
 };
 
 /// How often a reserve that was used up is tried to be set aside again.
@@ -279,6 +280,10 @@ impl MetaStore for RedbMetaStore {
             if let Some(existing) = folded.get(folded_name.as_str())? {
                 return Err(Failure::Refused(MetaError::Exists { existing: existing.value().into() }));
             }
+            if let Some(owner) = &topic.owner {
+                // Deleted since it asked: the next user of the name must not find a topic of its own.
+                users::expect(&transaction.open_table(USERS)?, owner)?;
+            }
             folded.insert(folded_name.as_str(), &*topic.name)?;
             transaction.open_table(DELETED)?.remove(topic.id.to_string().as_str())?;
             topic.version = version;
@@ -359,6 +364,40 @@ impl MetaStore for RedbMetaStore {
             Ok(deleted) => Ok(deleted.get(id.to_string().as_str())?.is_some()),
             Err(TableError::TableDoesNotExist(_)) => Ok(false),
             Err(error) => Err(error.into()),
+        })
+        .await
+    }
+
+    async fn create_user(&self, user: User) -> Result<User, MetaError> {
+        self.writing(move |transaction, version| users::create(transaction, &user, version)).await
+    }
+
+    async fn user(&self, name: &str) -> Result<Option<User>, MetaError> {
+        let name = name.to_owned();
+        self.reading(move |transaction| users::find(transaction, &name)).await
+    }
+
+    async fn users(&self) -> Result<Vec<User>, MetaError> {
+        self.reading(users::all).await
+    }
+
+    async fn update_user(&self, name: &str, change: UserChange) -> Result<User, MetaError> {
+        let name = name.to_owned();
+        // A password that others know must be changeable on a full disk too.
+        self.making_room(move |transaction, version| users::update(transaction, &name, &change, version))
+            .await
+    }
+
+    async fn delete_user(&self, name: &str) -> Result<(), MetaError> {
+        let (name, was_there) = (name.to_owned(), AtomicBool::new(false));
+        self.making_room(move |transaction, version| {
+            match users::delete(transaction, &name, version) {
+                Ok(()) => was_there.store(true, Ordering::Release),
+                // As for a topic.
+                Err(Failure::Refused(MetaError::NoUser { .. })) if was_there.load(Ordering::Acquire) => {}
+                Err(failure) => return Err(failure),
+            }
+            Ok(())
         })
         .await
     }

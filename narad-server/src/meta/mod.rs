@@ -1,4 +1,4 @@
-//! Metadata: the topics and their versions, behind one trait.
+//! Metadata: the topics and the users with their versions, behind one trait.
 //!
 //! A replicated store will come behind the same trait, so nobody outside may assume that a write is local, instant,
 //! or seen by a read that began before it was answered. Knows nothing of logs, leases or HTTP.
@@ -11,6 +11,9 @@ mod record;
 mod reserve;
 mod tables;
 mod topic;
+mod user;
+mod user_record;
+mod users;
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
@@ -20,6 +23,7 @@ use tokio::sync::watch;
 
 pub use embedded::RedbMetaStore;
 pub use topic::{NameError, Topic, TopicChange, TopicName};
+pub use user::{Action, Grant, PasswordHash, User, UserChange, UserName, UserNameError};
 
 /// Why the metastore did not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,6 +41,24 @@ pub enum MetaError {
         /// The name that was asked for.
         name: String,
     },
+    /// A user of that name exists.
+    #[error("user {name} exists already")]
+    UserExists {
+        /// The name.
+        name: String,
+    },
+    /// There is no such user.
+    #[error("there is no user {name}")]
+    NoUser {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// Somebody else has changed the user's password in between.
+    #[error("the password of user {name} was changed meanwhile")]
+    UserChanged {
+        /// The user.
+        name: String,
+    },
     /// The disk is full. Free space and retry; a change that was asked for is whole or absent.
     #[error("no space left for metadata: {source}")]
     DiskFull {
@@ -47,6 +69,14 @@ pub enum MetaError {
     #[error("the record of topic {name} cannot be read: {reason}")]
     Unreadable {
         /// The topic.
+        name: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The same for a user's record.
+    #[error("the record of user {name} cannot be read: {reason}")]
+    UnreadableUser {
+        /// The user.
         name: String,
         /// What does not fit.
         reason: String,
@@ -93,7 +123,7 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// Adds a topic and answers it with its version.
     ///
     /// # Errors
-    /// `Exists` also for a name that differs in ASCII case alone.
+    /// `Exists` also for a name that differs in ASCII case alone; `NoUser` when its owner is gone.
     async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError>;
 
     /// The topic of that name, letter for letter.
@@ -122,6 +152,31 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// Whether a topic of this incarnation was here and was deleted: the word on which its data are removed. Not of one
     /// that was never here.
     async fn is_deleted(&self, id: Incarnation) -> Result<bool, MetaError>;
+
+    /// Adds a user and answers it with its version.
+    ///
+    /// # Errors
+    /// `UserExists`.
+    async fn create_user(&self, user: User) -> Result<User, MetaError>;
+
+    /// The user of that name, letter for letter.
+    async fn user(&self, name: &str) -> Result<Option<User>, MetaError>;
+
+    /// Every user, in name order.
+    async fn users(&self) -> Result<Vec<User>, MetaError>;
+
+    /// Changes what `change` names and answers the whole user.
+    ///
+    /// # Errors
+    /// `NoUser`; `UserChanged` when the password is not the one that `change` expects.
+    async fn update_user(&self, name: &str, change: UserChange) -> Result<User, MetaError>;
+
+    /// Removes the user. In the same step its topics lose their owner, so that a later user of the name has no claim to
+    /// them.
+    ///
+    /// # Errors
+    /// `NoUser`.
+    async fn delete_user(&self, name: &str) -> Result<(), MetaError>;
 
     /// Lets go of what the store holds; every later call answers `Closed`.
     async fn close(&self);

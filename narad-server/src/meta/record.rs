@@ -18,6 +18,9 @@ struct Stored {
     max_in_flight_per_partition: u32,
     max_acked_ahead_per_partition: u32,
     created_at_ms: i64,
+    /// Not in a record of before there were users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
     version: u64,
 }
 
@@ -37,6 +40,7 @@ pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
         max_in_flight_per_partition: topic.max_in_flight_per_partition,
         max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
         created_at_ms: topic.created_at_ms,
+        owner: topic.owner.as_deref().map(str::to_owned),
         version: topic.version,
     };
     serde_json::to_vec(&stored).map_err(|error| unreadable(&topic.name, error.to_string()))
@@ -62,6 +66,7 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
         max_in_flight_per_partition: stored.max_in_flight_per_partition,
         max_acked_ahead_per_partition: stored.max_acked_ahead_per_partition,
         created_at_ms: stored.created_at_ms,
+        owner: stored.owner.map(Into::into),
         version: stored.version,
     })
 }
@@ -78,6 +83,7 @@ mod tests {
     fn a_record_reads_back_and_a_later_layout_is_refused() {
         let mut topic = Topic::new(TopicName::new("t").unwrap(), Incarnation::new(7), 3, 5);
         topic.retention_ms = 3_600_000;
+        topic.owner = Some("somebody".into());
         let bytes = encode(&topic).unwrap();
         assert_eq!(decode("t", &bytes).unwrap(), topic);
         let later = String::from_utf8(bytes).unwrap().replace("\"layout\":1", "\"layout\":2");

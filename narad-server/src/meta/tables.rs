@@ -8,5 +8,7 @@ pub(super) const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new
 pub(super) const FOLDED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_folded");
 /// The names of topics that were deleted, by the hexadecimal incarnation. Not in a file of before there was one.
 pub(super) const DELETED: TableDefinition<'_, &str, &str> = TableDefinition::new("topics_deleted");
+/// User records by name. Not in a file of before there was one.
+pub(super) const USERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("users");
 /// Numbers of the store itself: `version`.
 pub(super) const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");

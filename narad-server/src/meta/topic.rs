@@ -24,6 +24,8 @@ pub struct Topic {
     pub max_acked_ahead_per_partition: u32,
     /// Unix milliseconds.
     pub created_at_ms: i64,
+    /// The user that created it, and may change, delete and link it. None when security was off, or the user is gone.
+    pub owner: Option<Arc<str>>,
     /// The metastore's version at the topic's last change; the store fills it in.
     pub version: u64,
 }
@@ -40,6 +42,7 @@ impl Topic {
             max_in_flight_per_partition: 0,
             max_acked_ahead_per_partition: 0,
             created_at_ms,
+            owner: None,
             version: 0,
         }
     }

@@ -3,6 +3,7 @@
 mod accept;
 mod connection;
 mod limits;
+mod listeners;
 mod server;
 mod signals;
 mod timed_io;
@@ -15,6 +16,8 @@ pub use server::Server;
 use crate::{
     broker::{BrokerError, check_plugins, default_plugins},
     config::{self, Address, ConfigErrors, Overrides},
+    http::Access,
+    secret::Secret,
     telemetry,
 };
 
@@ -22,12 +25,6 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// There are no users to authenticate yet, and the server never runs open.
-    #[error(
-        "there is no security to start with yet, and narad never runs open: start with --dev, which listens on \
-         loopback only"
-    )]
-    NoSecurity,
     /// The settings cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
@@ -48,6 +45,9 @@ pub enum ServeError {
     /// Under `--dev` the address leads elsewhere than to loopback.
     #[error("{0} is not loopback, and --dev has no security")]
     NotLoopback(SocketAddr),
+    /// The first user could not be made.
+    #[error("cannot make the first user: {0}")]
+    FirstUser(#[source] BrokerError),
     /// The process's signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -96,7 +96,14 @@ pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), Se
     }
     limits::raise_descriptors();
     let mut signals = signals::Signals::new().map_err(ServeError::Signals)?;
+    if Access::of(&config) == Access::Anybody {
+        tracing::warn!(addr = %config.http.addr, "security is off: whoever reaches the API may do everything");
+    }
     let server = Server::start_with(config, registry).await?;
+    if let Some(password) = server.generated_password().and_then(Secret::expose_text) {
+        // Not through the log, whose level may leave it out.
+        let _ = writeln!(std::io::stderr(), "admin password: {password}");
+    }
     // Not `eprintln`: it panics when standard error takes nothing, such as a file on a full disk.
     let _ = writeln!(std::io::stderr(), "listening on http://{}", server.addr());
     let signal = signals.first().await;
