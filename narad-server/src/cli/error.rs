@@ -52,6 +52,15 @@ pub(crate) enum CliError {
         source: io::Error,
     },
 
+    /// The file of contexts cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Contexts {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+
     /// Arguments that parse one by one and make no sense together.
     #[error("{0}")]
     Usage(String),

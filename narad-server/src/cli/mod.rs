@@ -5,24 +5,29 @@
 
 mod client;
 mod config;
+mod contexts;
+mod ctx;
 mod error;
 mod lines;
 mod log;
 mod output;
+mod password;
 mod publish;
 mod replay;
 mod retry;
 mod subscribe;
+mod target;
 mod topic;
+mod user;
 
 use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
 
 use self::{
-    client::{Client, DEFAULT_SERVER},
     error::{CliError, Outcome},
     output::{Format, Output},
+    target::Target,
 };
 use crate::{config::Overrides, serve};
 
@@ -40,10 +45,8 @@ const EVERYWHERE: &str = "For every command";
     propagate_version = true
 )]
 pub struct Args {
-    /// The broker to talk to: HOST:PORT or http://HOST:PORT
-    #[arg(long, global = true, env = "NARAD_ADDR", hide_env_values = true, default_value = DEFAULT_SERVER)]
-    #[arg(value_name = "URL", help_heading = EVERYWHERE)]
-    server: String,
+    #[command(flatten)]
+    target: Target,
 
     /// Write one JSON object a line, for programs
     #[arg(long, global = true, help_heading = EVERYWHERE)]
@@ -66,6 +69,12 @@ enum Command {
     Sub(subscribe::SubArgs),
     /// Read a partition again, without leases and without moving anything
     Replay(replay::ReplayArgs),
+    /// Create, list and delete users; their grants and passwords
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Keep the brokers that you talk to under names, with who you are there
+    #[command(subcommand)]
+    Ctx(ctx::CtxCommand),
     /// Check, describe and show the settings of `serve`
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -113,7 +122,7 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
-    let client = || Client::new(&args.server);
+    let client = || args.target.client();
     let mut out = Output::stdout(format);
     let outcome = match args.command {
         Command::Serve(serve) => {
@@ -126,6 +135,8 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
         Command::Pub(command) => block_on(publish::run(command, &client()?, &mut out)),
         Command::Sub(command) => block_on(subscribe::run(command, &client()?, &mut out)),
         Command::Replay(command) => block_on(replay::run(command, &client()?, &mut out)),
+        Command::User(command) => block_on(user::run(command, &client()?, &mut out)),
+        Command::Ctx(command) => ctx::run(command, &args.target, &mut out),
         Command::Config(command) => config::run(command, &mut out),
         Command::Log(command) => log::run(command, &mut out),
     }?;
@@ -192,6 +203,16 @@ mod tests {
             "narad pub t --lines - --in-flight 8 --failed f",
             "narad --server broker:1 sub t --max 3 --no-ack --raw --wait 1.5s --partition 0",
             "narad replay t --partition 0 --from 3 --to 9",
+            "narad user add ann --grant produce:orders,eu-* --grant admin --password-file -",
+            "narad user ls --user admin",
+            "narad user grant ann --none",
+            "narad user passwd ann",
+            "narad user rm ann",
+            "narad --server broker:1 --user ann ctx add prod --no-password",
+            "narad ctx ls",
+            "narad ctx select prod",
+            "narad ctx rm prod",
+            "narad --context prod topic ls",
             "narad log dump d --from 1 --to 2 --payload",
             "narad log verify d",
             "narad config check --config f.toml --dev",
@@ -220,6 +241,9 @@ mod tests {
             "narad sub t --wait 5",
             "narad sub t --max 0",
             "narad bench",
+            "narad user add ann --grant produce",
+            "narad user grant ann",
+            "narad user add ann --password secret",
         ] {
             assert!(parse(line).is_err(), "{line} was taken");
         }

@@ -16,9 +16,13 @@ pub(crate) enum ClientError {
         reason: String,
     },
 
-    /// A name that no topic can have, and no request can carry.
-    #[error("{0:?} cannot be the name of a topic")]
+    /// A name that no topic and no user can have, and no request can carry.
+    #[error("{0:?} cannot be the name of a topic or a user")]
     TopicName(String),
+
+    /// A password that is no text.
+    #[error("the password is not UTF-8")]
+    PasswordBytes,
 
     /// There was no connection: nothing was sent.
     #[error(
@@ -42,7 +46,7 @@ pub(crate) enum ClientError {
     },
 
     /// The server said no.
-    #[error("{message} ({status})")]
+    #[error("{message} ({status}){}", way_out(*status))]
     Refused {
         /// The status of the answer.
         status: StatusCode,
@@ -62,6 +66,15 @@ pub(crate) enum ClientError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+fn way_out(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            "; name a user with --user and give its password in NARAD_PASS, or keep both with `narad ctx add`"
+        }
+        _ => "",
+    }
 }
 
 impl ClientError {
@@ -95,7 +108,9 @@ impl ClientError {
         match self {
             Self::Lost { .. } | Self::Answer { .. } => true,
             Self::Refused { status, .. } => status.is_server_error() && !self.is_busy(),
-            Self::Address { .. } | Self::TopicName(_) | Self::Unreachable { .. } => false,
+            Self::Address { .. } | Self::TopicName(_) | Self::PasswordBytes | Self::Unreachable { .. } => {
+                false
+            }
         }
     }
 }

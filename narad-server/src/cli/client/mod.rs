@@ -5,6 +5,7 @@
 mod error;
 mod message;
 pub(super) mod model;
+mod users;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use self::model::{AdoptedTopic, Directories, NewTopic, Topic, TopicChange, TopicPage};
 pub(super) use self::{error::ClientError, message::Message};
+use crate::secret::Secret;
 
 /// Where a server is looked for when nobody says.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7942";
@@ -80,6 +82,7 @@ pub(crate) enum Settle {
 pub(crate) struct Client {
     http: reqwest::Client,
     server: Url,
+    credentials: Option<(String, Secret)>,
 }
 
 impl Client {
@@ -92,7 +95,12 @@ impl Client {
             .user_agent(concat!("narad/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| ClientError::Address { given: address.to_owned(), reason: innermost(&error) })?;
-        Ok(Self { http, server })
+        Ok(Self { http, server, credentials: None })
+    }
+
+    /// The same, as that user.
+    pub(crate) fn with_credentials(self, user: String, password: Secret) -> Self {
+        Self { credentials: Some((user, password)), ..self }
     }
 
     /// Creates a topic.
@@ -211,7 +219,14 @@ impl Client {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("v1").extend(path);
         }
-        Ok(self.http.request(method, url).timeout(ANSWER_TIMEOUT))
+        let request = self.http.request(method, url).timeout(ANSWER_TIMEOUT);
+        match &self.credentials {
+            Some((user, password)) => {
+                let password = password.expose_text().ok_or(ClientError::PasswordBytes)?;
+                Ok(request.basic_auth(user, Some(password)))
+            }
+            None => Ok(request),
+        }
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response> {

@@ -1,4 +1,4 @@
-//! Topics as `/v1` writes them. What a newer server adds is kept and shown to programs.
+//! Topics and users as `/v1` writes them. What a newer server adds is kept and shown to programs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -133,4 +133,30 @@ pub(crate) struct Directory {
     /// Everything else.
     #[serde(flatten)]
     pub(crate) rest: Map<String, Value>,
+}
+
+/// A user.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct User {
+    /// Its name.
+    pub(crate) username: String,
+    /// Whether it is the first one, which may do everything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) root: bool,
+    /// What it may do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) grants: Vec<Grant>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
+}
+
+/// Leave to do something with some topics.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    /// What.
+    pub(crate) action: String,
+    /// Topics, or prefixes that end in `*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) patterns: Vec<String>,
 }
