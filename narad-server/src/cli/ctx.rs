@@ -96,7 +96,8 @@ fn context(args: &AddArgs, target: &Target) -> Result<Context, CliError> {
 }
 
 fn done(out: &mut Output, told: &serde_json::Value, text: &str) -> Result<(), CliError> {
-    Ok(if out.is_json() { out.object(told)? } else { out.line(text)? })
+    let told = if out.is_json() { out.object(told) } else { out.line(text) };
+    Ok(told?)
 }
 
 fn list(contexts: &Contexts, out: &mut Output) -> Result<(), CliError> {

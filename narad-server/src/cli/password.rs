@@ -59,7 +59,11 @@ pub(super) fn typed(whose: &str, instead: impl FnOnce() -> String) -> Result<Sec
     }
     let unread = |source| CliError::Input { name: "the terminal".to_owned(), source };
     term.write_str(&format!("{whose}: ")).map_err(unread)?;
-    Ok(Secret::from(term.read_secure_line().map_err(unread)?))
+    let line = term.read_secure_line().map_err(unread)?;
+    if line.is_empty() {
+        return Err(CliError::Usage(format!("no {whose} was typed")));
+    }
+    Ok(Secret::from(line))
 }
 
 fn first_line(path: &Path) -> Result<Secret, CliError> {
