@@ -166,3 +166,27 @@ async fn a_delete_that_fails_anywhere_is_whole_or_absent() {
     }
     assert!(reached >= 4, "{reached} calls were made to fail");
 }
+
+#[tokio::test]
+async fn on_a_full_disk_a_password_can_be_changed_and_a_user_deleted() {
+    let disk = disk(1);
+    let store = open(&disk).unwrap();
+    for name in ["ann", "bob"] {
+        store.create_user(user(name)).await.unwrap();
+    }
+    disk.set_capacity(Some(disk.used_bytes()));
+    let mut number = 0;
+    let refused = loop {
+        match store.create_user(user(&format!("{number:0>60}"))).await {
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, MetaError::DiskFull { .. }), "{refused}");
+    store.update_user("ann", to("two")).await.unwrap();
+    store.delete_user("bob").await.unwrap();
+    disk.power_loss_keeping(Survival::Nothing);
+    let store = open(&disk).unwrap();
+    assert_eq!(store.user("ann").await.unwrap().unwrap().password.as_str(), "two");
+    assert_eq!(store.user("bob").await.unwrap(), None);
+}

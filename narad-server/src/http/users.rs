@@ -9,7 +9,7 @@ use axum::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, App, params::json_body};
+use super::{ApiError, App, access, params::json_body};
 use crate::{
     broker::NewUser,
     meta::{Grant, User},
@@ -68,7 +68,7 @@ pub(super) async fn create(
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    super::access::admin(&caller)?;
+    access::admin(&caller)?;
     let body: CreateBody = json_body(&body)?;
     let new =
         NewUser { name: body.username, password: body.password, grants: body.grants.unwrap_or_default() };
@@ -110,7 +110,7 @@ pub(super) async fn set_grants(
     UserPath(name): UserPath,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    super::access::admin(&caller)?;
+    access::admin(&caller)?;
     let body: GrantsBody = json_body(&body)?;
     let user = app.broker().set_grants(&caller, &name, body.grants).await?;
     Ok(Json(UserObject::new(&user)).into_response())

@@ -155,7 +155,9 @@ impl Authenticator {
         let mut all = self.0.known.lock();
         let Some(known) = all.get_mut(name) else { return Ok(None) };
         if !is_right {
-            known.throttle.wrong(now);
+            if known.throttle.wrong(now) {
+                tracing::warn!(user = %name, "so many wrong passwords that further ones have to wait");
+            }
             return Ok(None);
         }
         known.throttle.right();

@@ -26,13 +26,14 @@ impl Throttle {
         if self.wrong >= FREE && now < next { Err(next - now) } else { Ok(()) }
     }
 
-    /// A wrong password was tried.
-    pub(super) fn wrong(&mut self, now: Duration) {
+    /// A wrong password was tried. Answers whether further ones have to wait from here on.
+    pub(super) fn wrong(&mut self, now: Duration) -> bool {
         if now.saturating_sub(self.last) >= MEMORY {
             self.wrong = 0;
         }
         self.wrong = self.wrong.saturating_add(1);
         self.last = now;
+        self.wrong == FREE
     }
 
     /// The right one was.
@@ -51,9 +52,9 @@ mod tests {
     fn five_are_free_then_one_every_twelve_seconds_until_the_right_one() {
         let mut throttle = Throttle::default();
         let mut now = SECOND;
-        for _ in 0..5 {
+        for nth in 1..=5 {
             assert_eq!(throttle.check(now), Ok(()));
-            throttle.wrong(now);
+            assert_eq!(throttle.wrong(now), nth == 5);
         }
         for _ in 0..3 {
             assert_eq!(throttle.check(now), Err(12 * SECOND));
