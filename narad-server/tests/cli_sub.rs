@@ -252,6 +252,33 @@ async fn replay_passes_over_what_is_gone_and_ends_at_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_records_that_cannot_be_read_is_one_complaint() {
+    let stub = partition().await;
+    for offset in 2..5 {
+        let gone = Answer::body(410, &format!(r#"{{"error":"record {offset} cannot be read"}}"#));
+        stub.script(&format!("offset={offset}"), [gone]);
+    }
+    let ran = stub.narad(&["replay", "t", "--partition", "1"], b"").await;
+    assert_eq!((ran.status, ran.stdout.as_slice()), (1, &b""[..]));
+    assert_eq!(ran.stderr, "narad: offsets 2 to 4: passed over: record 2 cannot be read\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peek_shows_what_waits_and_leases_nothing() {
+    let stub = partition().await;
+    let ran = stub.narad(&["sub", "t", "--peek"], b"").await;
+    assert_eq!(ran.stdout, b"hello\n\0\xFF\n");
+    assert!(ran.stderr.contains("offset 3: passed over"), "{}", ran.stderr);
+    assert_eq!(ran.status, 1);
+    let ran = stub.narad(&["sub", "t", "--peek", "--max", "1", "--json"], b"").await;
+    assert_eq!((ran.status, ran.objects().len()), (0, 1), "{}", ran.stderr);
+    let requests = stub.asked();
+    assert!(requests.iter().all(|asked| asked.request.starts_with("GET")));
+    let consumes: Vec<_> = requests.iter().filter(|asked| asked.request.contains("/consume")).collect();
+    assert!(consumes.iter().all(|asked| asked.request.contains("offset=")), "{consumes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn replay_includes_both_ends() {
     let stub = partition().await;
     let ran =
@@ -261,7 +288,11 @@ async fn replay_includes_both_ends() {
     assert_eq!(read.len(), 1, "nothing past --to is asked for");
     let ran = stub.narad(&["replay", "t", "--partition", "1", "--from", "0", "--to", "2"], b"").await;
     assert_eq!(ran.stdout, b"hello\n");
-    assert!(ran.stderr.contains("offsets 0 to 1 have aged out; the oldest kept is 2"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("offsets 0 to 1: passed over: aged out; the oldest kept is 2"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(ran.status, 1);
 }
 

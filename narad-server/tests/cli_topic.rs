@@ -109,3 +109,16 @@ async fn an_answer_that_is_none_is_not_shown_as_one() {
     assert_eq!(ran.status, 1);
     assert!(ran.stderr.contains("is it a narad broker?"), "{}", ran.stderr);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retention_that_is_too_short_is_refused_in_the_units_it_was_given_in() {
+    let stub = broker().await;
+    let ran = stub.narad(&["topic", "add", "orders", "--retention", "1s"], b"").await;
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stderr.contains("the shortest retention is 1h") && ran.stderr.contains("forever"),
+        "{}",
+        ran.stderr
+    );
+    assert!(stub.asked().is_empty());
+}

@@ -114,7 +114,8 @@ async fn in_04_what_was_never_here_is_set_aside_and_kept_and_gets_its_place_back
     // This installation has never had it: another start, and a delete of the topic, leave it where it is.
     let narad = Narad::start_in(narad.stop().await, |_| ()).await;
     narad.ready().await;
-    narad.post(&format!("/v1/directories/{entry}/adopt"), "").await.error(409);
+    let taken = narad.post(&format!("/v1/directories/{entry}/adopt"), "").await.error(409);
+    assert!(taken.contains("delete topic orders, or rename"), "{taken}");
     narad.send(Method::DELETE, "/v1/topics/orders", "").await.is(204);
     assert_eq!(names(&topics(&narad)), [&*entry]);
     let topic =
@@ -164,12 +165,18 @@ async fn an_adoption_that_does_not_fit_is_refused_and_changes_nothing() {
     adopt("/v1/directories/found/adopt", r#"{"partitions":4}"#).await.error(400);
     adopt("/v1/directories/found/adopt", r#"{"retention_ms":5}"#).await.error(400);
     adopt("/v1/directories/found/adopt", r#"{"name":"x"}"#).await.error(400);
-    adopt("/v1/directories/lost+found/adopt", "").await.error(400);
+    fs::create_dir_all(dir.join("empty")).unwrap();
+    fs::create_dir_all(dir.join("odd name/p00000")).unwrap();
+    adopt("/v1/directories/lost+found/adopt", "").await.error(404);
+    adopt("/v1/directories/empty/adopt", "").await.error(404);
+    adopt("/v1/directories/odd%20name/adopt", "").await.error(400);
+    let listed: Vec<_> = directories(&narad).await.iter().map(|one| one["directory"].clone()).collect();
+    assert_eq!(listed, ["found", "odd name"], "what holds nothing of a topic is not offered");
     for nowhere in ["nothing", "..", "%2e%2e", "..%2fmeta", "found%2fp00000", "meta"] {
         let answer = narad.post(&format!("/v1/directories/{nowhere}/adopt"), "").await;
         assert!([404, 400, 405].contains(&answer.status.as_u16()), "{nowhere}: {answer:?}");
     }
-    assert_eq!(names(&dir), ["found", "lost+found"]);
+    assert_eq!(names(&dir), ["empty", "found", "lost+found", "odd name"]);
     assert_eq!(names(&dir.join("found")).len(), 5);
     let topic = adopt("/v1/directories/found/adopt", r#"{"partitions":7}"#).await.is(201).json();
     assert_eq!(topic["partitions"], json!(7));

@@ -119,6 +119,12 @@ pub(super) fn is_deleted_leftover(entry: &OsStr) -> bool {
     entry.to_str().is_some_and(|name| is_set_aside(name, DELETED))
 }
 
+/// Whether an entry of `topics/` is the file system's own, as when the directory is a mount point. It may not even be
+/// readable.
+pub(super) fn is_of_the_file_system(entry: &str) -> bool {
+    entry == "lost+found"
+}
+
 /// The topic whose quarantined directory has this name.
 pub(super) fn quarantined_topic(entry: &str) -> Option<&str> {
     entry.rsplit_once(STALE).map(|(topic, _)| topic).filter(|_| is_set_aside(entry, STALE))

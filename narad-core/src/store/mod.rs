@@ -79,6 +79,7 @@ pub use self::{
 use crate::{
     Error, Result,
     disk::{DiskExt, File},
+    format::Offset,
     log::Log,
     plugin::{Incarnation, PartitionId, RetentionPolicy},
     runtime::Runtime,
@@ -301,6 +302,15 @@ impl Store {
     /// As [`consumer_position`](Self::consumer_position).
     pub fn recover_position(&self, spec: &TopicSpec, partition: PartitionId) -> Result<RecoveredPosition> {
         self.inner.recover_position(spec, partition)
+    }
+
+    /// The highest offset at and below which everything is settled, as it was last recorded or as the files say; `None`
+    /// when nothing is. Only looks: a position beyond the log's bounds stays as it is. Blocking; creates nothing.
+    ///
+    /// # Errors
+    /// As [`consumer_position`](Self::consumer_position).
+    pub fn stated_frontier(&self, spec: &TopicSpec, partition: PartitionId) -> Result<Option<Offset>> {
+        self.inner.stated_frontier(spec, partition)
     }
 
     /// Takes over a new position: in the page cache within 100 ms, synced within

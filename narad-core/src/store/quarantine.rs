@@ -40,7 +40,7 @@ impl Inner {
             let Some(name) = entry.name.to_str().filter(|_| entry.kind == FileKind::Directory) else {
                 continue;
             };
-            if layout::is_deleted_leftover(&entry.name) {
+            if layout::is_deleted_leftover(&entry.name) || layout::is_of_the_file_system(name) {
                 continue;
             }
             let quarantined = layout::quarantined_topic(name);
@@ -57,11 +57,16 @@ impl Inner {
             let entries = disk.list(paths.dir()).map_err(|error| Error::io("list", paths.dir(), error))?;
             let numbers = entries.iter().filter(|entry| entry.kind == FileKind::Directory);
             let numbers = numbers.filter_map(|entry| layout::partition_number(entry.name.to_str()?));
+            let highest = numbers.max();
+            if incarnation.is_none() && highest.is_none() {
+                // Nothing in it is of a topic.
+                continue;
+            }
             found.push(TopicDirectory {
                 entry: name.to_owned(),
                 topic: topic.into(),
                 incarnation,
-                partitions: numbers.max().map_or(0, |PartitionId(last)| last + 1),
+                partitions: highest.map_or(0, |PartitionId(last)| last + 1),
                 quarantined: quarantined.is_some(),
             });
         }

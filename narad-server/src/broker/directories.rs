@@ -43,7 +43,7 @@ impl Broker {
     /// A crash before this is answered leaves the directory to be adopted again.
     ///
     /// # Errors
-    /// `NoDirectory`; `TopicExists` when the name is taken; `Invalid` for settings that do not fit.
+    /// `NoDirectory`; `NameTaken` when another topic has the name; `Invalid` for settings that do not fit.
     pub async fn adopt_topic(&self, entry: &str, settings: NewTopic) -> Result<Topic, BrokerError> {
         let (broker, entry) = (self.clone(), entry.to_owned());
         to_the_end(async move {
@@ -51,7 +51,7 @@ impl Broker {
             let Some(directory) = found else { return Err(BrokerError::NoDirectory(entry)) };
             let catalog = &broker.0.catalog;
             if let Some(topic) = catalog.meta().topic(&directory.topic).await? {
-                return Err(BrokerError::TopicExists { existing: topic.name });
+                return Err(BrokerError::NameTaken { existing: topic.name, directory: entry });
             }
             let id = directory.incarnation.unwrap_or_else(|| Incarnation::new(rand::random()));
             let topic = broker.checked(fitting(settings, &directory)?, id)?;

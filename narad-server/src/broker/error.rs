@@ -48,6 +48,17 @@ pub enum BrokerError {
     /// Too many passwords are being checked already. Retry in a moment.
     #[error("too many passwords are being checked")]
     TooManyLogins,
+    /// A directory cannot become a topic while another topic has its name.
+    #[error(
+        "topic {existing} exists already, and directory {directory} would become a topic of that name: delete topic \
+         {existing}, or rename the directory below topics/ to a name that is free and adopt it under that name"
+    )]
+    NameTaken {
+        /// The topic that has it.
+        existing: Arc<str>,
+        /// The directory that was to be adopted.
+        directory: String,
+    },
     /// An argument is outside its bounds.
     #[error("{name}: {reason}")]
     Invalid {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use narad_core::{
+    format::Offset,
     plugin::PartitionId,
     store::{PartitionStats, StoreCounts, TopicSpec},
 };
@@ -33,6 +34,8 @@ pub struct PartitionReport {
     pub partition: PartitionId,
     /// What it holds; absent when it could not be looked at.
     pub stats: Option<PartitionStats>,
+    /// The highest offset at and below which everything is acked; `None` when nothing is, or it is not known.
+    pub frontier: Option<Offset>,
     /// How it is.
     pub status: PartitionStatus,
 }
@@ -96,15 +99,19 @@ impl Broker {
 }
 
 fn report(store: &narad_core::store::Store, spec: &TopicSpec, partition: PartitionId) -> PartitionReport {
-    match store.stats(spec, partition) {
-        Ok(stats) => {
+    let looked = store.stats(spec, partition).and_then(|stats| {
+        let frontier = store.stated_frontier(spec, partition)?;
+        Ok((stats, frontier))
+    });
+    match looked {
+        Ok((stats, frontier)) => {
             let status =
                 if stats.poisoned.is_some() { PartitionStatus::Poisoned } else { PartitionStatus::Ok };
-            PartitionReport { partition, stats: Some(stats), status }
+            PartitionReport { partition, stats: Some(stats), frontier, status }
         }
         Err(error) => {
             tracing::warn!(topic = %spec.name, %partition, %error, "the partition could not be looked at");
-            PartitionReport { partition, stats: None, status: PartitionStatus::Unavailable }
+            PartitionReport { partition, stats: None, frontier: None, status: PartitionStatus::Unavailable }
         }
     }
 }

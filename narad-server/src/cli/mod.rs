@@ -3,18 +3,23 @@
 //! Nothing here knows how the broker works: but for `serve` and `log`, a command is a client of `/v1` like any
 //! other.
 
+mod bench;
 mod client;
+mod completions;
 mod config;
 mod contexts;
 mod ctx;
 mod error;
+mod gaps;
 mod lines;
 mod log;
 mod output;
 mod password;
+mod peek;
 mod publish;
 mod replay;
 mod retry;
+mod server;
 mod subscribe;
 mod target;
 mod topic;
@@ -75,12 +80,19 @@ enum Command {
     /// Keep the brokers that you talk to under names, with who you are there
     #[command(subcommand)]
     Ctx(ctx::CtxCommand),
+    /// Measure how fast a broker takes messages and gives them back
+    Bench(bench::BenchArgs),
+    /// About a running broker
+    #[command(subcommand)]
+    Server(server::ServerCommand),
     /// Check, describe and show the settings of `serve`
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Read the files of a log, without a broker and without changing them
     #[command(subcommand)]
     Log(log::LogCommand),
+    /// Write what a shell needs to complete this command
+    Completions(completions::CompletionsArgs),
 }
 
 /// How `serve` departs from the configuration.
@@ -137,6 +149,9 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
         Command::Replay(command) => block_on(replay::run(command, &client()?, &mut out)),
         Command::User(command) => block_on(user::run(command, &client()?, &mut out)),
         Command::Ctx(command) => ctx::run(command, &args.target, &mut out),
+        Command::Bench(command) => block_on(bench::run(command, &client()?, &mut out)),
+        Command::Server(command) => block_on(server::run(command, &client()?, &mut out)),
+        Command::Completions(command) => completions::run(command, &mut out),
         Command::Config(command) => config::run(command, &mut out),
         Command::Log(command) => log::run(command, &mut out),
     }?;
@@ -215,6 +230,10 @@ mod tests {
             "narad --context prod topic ls",
             "narad log dump d --from 1 --to 2 --payload",
             "narad log verify d",
+            "narad sub t --peek --max 3 --partition 1",
+            "narad bench t --connections 4 --size 64KiB --rate 100 --duration 5s --consume",
+            "narad server report --names",
+            "narad completions zsh",
             "narad config check --config f.toml --dev",
             "narad config schema",
             "narad --json config show --addr :1",
@@ -240,10 +259,14 @@ mod tests {
             "narad topic edit t --partitions 109",
             "narad sub t --wait 5",
             "narad sub t --max 0",
+            "narad sub t --peek --no-ack",
             "narad bench",
             "narad user add ann --grant produce",
             "narad user grant ann",
             "narad user add ann --password secret",
+            "narad bench t --size 2MiB",
+            "narad bench t --rate 0",
+            "narad completions tcsh",
         ] {
             assert!(parse(line).is_err(), "{line} was taken");
         }

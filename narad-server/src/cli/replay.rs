@@ -6,6 +6,7 @@ use futures_util::{StreamExt, stream};
 use super::{
     client::{Client, Replayed},
     error::{CliError, Outcome},
+    gaps::Gaps,
     output::Output,
     retry::Retry,
     subscribe::Style,
@@ -18,7 +19,7 @@ const READ_AHEAD: usize = 16;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Ends at --to or at the end of the partition. Records that aged out or cannot be read are reported \
-        on standard error and passed over, and make the exit status 1. Output is as with `narad sub`."
+        on standard error, each run of them on a line, and passed over, and make the exit status 1. Output is as with `narad sub`."
 )]
 pub(super) struct ReplayArgs {
     /// The topic
@@ -47,12 +48,11 @@ pub(super) async fn run(args: ReplayArgs, client: &Client, out: &mut Output) -> 
     if from > to {
         return Err(CliError::Usage(format!("nothing lies from offset {from} to offset {to}")));
     }
-    let mut passed_over = 0u64;
+    let mut gaps = Gaps::default();
     // Each of these would be answered 410; there may be millions of them.
     if from < oldest {
         let last = to.min(oldest - 1);
-        passed_over += last - from + 1;
-        out.complain(format_args!("offsets {from} to {last} have aged out; the oldest kept is {oldest}"));
+        gaps.pass_over_all(from, last, format!("aged out; the oldest kept is {oldest}"), out);
     }
 
     let mut records = stream::iter(from.max(oldest)..=to)
@@ -63,15 +63,16 @@ pub(super) async fn run(args: ReplayArgs, client: &Client, out: &mut Output) -> 
         .buffered(READ_AHEAD);
     while let Some((offset, found)) = records.next().await {
         match found? {
-            Replayed::Record(message) => style.write(&message, out)?,
-            Replayed::Gone(why) => {
-                passed_over += 1;
-                out.complain(format_args!("offset {offset}: passed over: {why}"));
+            Replayed::Record(message) => {
+                gaps.tell(out);
+                style.write(&message, out)?;
             }
+            Replayed::Gone(why) => gaps.pass_over(offset, why, out),
             Replayed::End => break,
         }
     }
-    Ok(Outcome::of(passed_over == 0))
+    gaps.tell(out);
+    Ok(Outcome::of(gaps.is_empty()))
 }
 
 async fn oldest_offset(client: &Client, topic: &str, partition: u32) -> Result<u64, CliError> {

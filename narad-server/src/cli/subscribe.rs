@@ -17,6 +17,7 @@ use super::{
     error::{CliError, Outcome},
     interrupted,
     output::{Output, printable},
+    peek,
     retry::Retry,
 };
 
@@ -43,6 +44,9 @@ const NO_CONTENT: u16 = 204;
         Once the broker has answered, a lost connection is tried again for some six seconds, as when the broker \
         restarts. What was leased and not acked by then is delivered again.\n\
         \n\
+        With --peek nothing is leased and nothing moves: it shows the next --max messages (10 unless given), beginning in \
+        each partition with the oldest that is not acked. Those that a consumer holds just now are among them.\n\
+        \n\
         On a terminal each message is shown with where it came from, control characters escaped. Everywhere else \
         the default is --raw."
 )]
@@ -55,6 +59,9 @@ pub(super) struct SubArgs {
     /// Do not ack: every message is delivered again when its lease runs out
     #[arg(long)]
     no_ack: bool,
+    /// Look at what waits, and leave it where it is
+    #[arg(long, conflicts_with_all = ["no_ack", "wait"])]
+    peek: bool,
     /// Write each payload byte for byte, then a newline
     #[arg(long)]
     raw: bool,
@@ -69,6 +76,9 @@ pub(super) struct SubArgs {
 /// Carries the command out.
 pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Result<Outcome, CliError> {
     let style = Style::choose(args.raw, out)?;
+    if args.peek {
+        return peek::run(client, &args.topic, args.partition, args.max, style, out).await;
+    }
     let (mut written, mut receipts_gone) = (0, 0);
     let mut quiet_since = Instant::now();
     // Before the server has answered once, an address where nobody listens is a mistake.

@@ -14,6 +14,7 @@ use super::{
     error::{CliError, Outcome},
     output::{Output, human_bytes, table},
 };
+use crate::config::MIN_RETENTION_MS;
 
 /// What is done with topics.
 #[derive(Debug, Subcommand)]
@@ -43,7 +44,7 @@ pub(super) struct AddArgs {
     #[command(flatten)]
     settings: Settings,
     /// How long a consumer has for a message before others get it, as 30s; fixed once created
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = visibility)]
     visibility_timeout: Option<Duration>,
 }
 
@@ -56,7 +57,7 @@ pub(super) struct AdoptArgs {
     #[command(flatten)]
     settings: Settings,
     /// How long a consumer has for a message before others get it, as 30s; fixed once adopted
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = visibility)]
     visibility_timeout: Option<Duration>,
 }
 
@@ -145,16 +146,7 @@ pub(super) async fn run(
 }
 
 async fn list(client: &Client, out: &mut Output) -> Result<(), CliError> {
-    let (mut topics, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let page = client.topics(&page_token).await?;
-        topics.extend(page.topics);
-        // A server that repeats a token would be asked for ever.
-        if page.next_page_token.is_empty() || page.next_page_token == page_token {
-            break;
-        }
-        page_token = page.next_page_token;
-    }
+    let topics = client.all_topics().await?;
     if out.is_json() {
         return Ok(topics.iter().try_for_each(|topic| out.object(topic))?);
     }
@@ -234,7 +226,7 @@ fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
         return Ok(());
     }
     let known = |offset: Option<u64>| offset.map_or_else(|| "-".to_owned(), |offset| offset.to_string());
-    let rows: Vec<[String; 7]> = topic
+    let rows: Vec<[String; 8]> = topic
         .partition_stats
         .iter()
         .map(|stats| {
@@ -244,18 +236,37 @@ fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
                 known(stats.oldest_offset),
                 known(stats.next_offset),
                 known(stats.high_watermark),
+                known(stats.lag_messages),
                 human_bytes(stats.size_bytes),
                 stats.status.clone().unwrap_or_default(),
             ]
         })
         .collect();
-    let names = ["PARTITION", "SEGMENTS", "OLDEST", "NEXT", "WATERMARK", "SIZE", "STATUS"];
+    let names = ["PARTITION", "SEGMENTS", "OLDEST", "NEXT", "WATERMARK", "LAG", "SIZE", "STATUS"];
     out.line("")?;
-    Ok(out.line(table(names, [true, true, true, true, true, true, false], &rows))?)
+    Ok(out.line(table(names, [true, true, true, true, true, true, true, false], &rows))?)
 }
 
+/// Said here, in the unit that was typed, and not by the broker in milliseconds.
 fn retention(text: &str) -> Result<Duration, String> {
-    if text == "forever" { Ok(Duration::ZERO) } else { duration(text) }
+    if text == "forever" {
+        return Ok(Duration::ZERO);
+    }
+    let shortest = Duration::from_millis(MIN_RETENTION_MS);
+    match duration(text)? {
+        short if short < shortest => Err(format!(
+            "the shortest retention is {}; `forever` keeps everything",
+            humantime::format_duration(shortest)
+        )),
+        kept => Ok(kept),
+    }
+}
+
+fn visibility(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < Duration::from_millis(1) => Err("the shortest is 1ms".to_owned()),
+        timeout => Ok(timeout),
+    }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -288,5 +299,8 @@ mod tests {
         assert_eq!(retention_text(0), "forever");
         assert_eq!(retention_text(604_800_000), "7days");
         assert_eq!(retention("forever"), Ok(Duration::ZERO));
+        assert_eq!(retention("1h"), Ok(Duration::from_secs(3600)));
+        assert!(retention("1s").is_err_and(|why| why.contains("1h") && why.contains("forever")));
+        assert!(retention("0s").is_err() && visibility("1us").is_err());
     }
 }

@@ -55,9 +55,10 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
         }
         BrokerError::Forbidden(_) => (StatusCode::FORBIDDEN, None),
         BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
-        BrokerError::TopicExists { .. } | BrokerError::UserExists(_) | BrokerError::UserChanged(_) => {
-            (StatusCode::CONFLICT, None)
-        }
+        BrokerError::TopicExists { .. }
+        | BrokerError::NameTaken { .. }
+        | BrokerError::UserExists(_)
+        | BrokerError::UserChanged(_) => (StatusCode::CONFLICT, None),
         BrokerError::Throttled { retry_after, .. } => {
             (StatusCode::TOO_MANY_REQUESTS, Some(u32::try_from(*retry_after).unwrap_or(u32::MAX)))
         }

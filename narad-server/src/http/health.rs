@@ -41,7 +41,9 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Response, ApiError> 
 
 /// The one node.
 pub(super) async fn members(State(app): State<App>) -> Response {
-    Json(json!({"members": [{"id": app.broker().node_id(), "status": "alive"}]})).into_response()
+    let version = env!("CARGO_PKG_VERSION");
+    Json(json!({"members": [{"id": app.broker().node_id(), "status": "alive", "version": version}]}))
+        .into_response()
 }
 
 /// Prometheus text.

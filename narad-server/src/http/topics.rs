@@ -134,6 +134,10 @@ struct PartitionObject<'a> {
     oldest_offset: u64,
     next_offset: u64,
     high_watermark: u64,
+    /// The oldest offset that is not acked.
+    consumer_offset: u64,
+    /// Messages from there to the high watermark.
+    lag_messages: u64,
     size_bytes: u64,
     /// Unix seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,12 +152,17 @@ impl<'a> PartitionObject<'a> {
         let oldest = stats.oldest.get();
         // What a closed partition's files do not state is not guessed at beyond what they do.
         let high_watermark = stats.high_watermark.or(stats.next).map_or(oldest, |offset| offset.get());
+        // Positions are brought into the log's bounds when they are used, and not when they are looked at.
+        let unacked = report.frontier.map_or(0, |frontier| frontier.get().saturating_add(1));
+        let consumer_offset = unacked.clamp(oldest, high_watermark.max(oldest));
         Self {
             index: report.partition.0,
             segments: stats.segments,
             oldest_offset: oldest,
             next_offset: stats.next.map_or(high_watermark, |offset| offset.get()),
             high_watermark,
+            consumer_offset,
+            lag_messages: high_watermark.saturating_sub(consumer_offset),
             size_bytes: stats.bytes,
             oldest_segment_at: stats.oldest_segment_ms.map(|ms| ms.div_euclid(1000)),
             owner_node,

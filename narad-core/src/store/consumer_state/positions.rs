@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{ConsumerPosition, Fitted, RecoveredPosition, fit, recover};
 use crate::{
     Result,
+    format::Offset,
     plugin::PartitionId,
     store::{Inner, TopicSpec, layout::PartitionPaths, open_log::OpenLog},
 };
@@ -38,6 +39,22 @@ impl Inner {
             open.set_frontier(position.frontier);
         }
         Ok(RecoveredPosition { position, lost: fitted.lost, clamped: fitted.beyond })
+    }
+
+    pub(in crate::store) fn stated_frontier(
+        &self,
+        spec: &TopicSpec,
+        partition: PartitionId,
+    ) -> Result<Option<Offset>> {
+        self.check_open()?;
+        spec.check(partition)?;
+        let topic = self.topic(&spec.name)?;
+        if let Some(position) = topic.consumers.recorded(spec.incarnation, partition) {
+            return Ok(position.frontier);
+        }
+        let guarded = topic.directory.lock();
+        let Some(paths) = guarded.existing(self, spec.incarnation, partition)? else { return Ok(None) };
+        Ok(recover(&**self.runtime.disk(), &paths)?.position.frontier)
     }
 
     /// What the partition's files say of its consumers. Called with the guard held.

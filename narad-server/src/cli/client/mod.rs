@@ -5,6 +5,7 @@
 mod error;
 mod message;
 pub(super) mod model;
+mod server;
 mod users;
 
 use std::time::Duration;
@@ -121,10 +122,24 @@ impl Client {
     }
 
     /// One page of topics in name order; the first for an empty token.
-    pub(crate) async fn topics(&self, page_token: &str) -> Result<TopicPage> {
+    async fn topics(&self, page_token: &str) -> Result<TopicPage> {
         let request = self.request(Method::GET, &["topics"])?;
         let request = request.query(&[("limit", "1000"), ("page_token", page_token)]);
         self.json(request).await
+    }
+
+    /// Every topic in name order, page by page.
+    pub(crate) async fn all_topics(&self) -> Result<Vec<Topic>> {
+        let (mut topics, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let page = self.topics(&page_token).await?;
+            topics.extend(page.topics);
+            // A server that repeats a token would be asked for ever.
+            if page.next_page_token.is_empty() || page.next_page_token == page_token {
+                return Ok(topics);
+            }
+            page_token = page.next_page_token;
+        }
     }
 
     /// A topic with the statistics of its partitions, or of one of them.
@@ -215,9 +230,18 @@ impl Client {
         if let Some(name) = path.iter().find(|segment| ["", ".", ".."].contains(segment)) {
             return Err(ClientError::TopicName((*name).to_owned()));
         }
+        self.at(method, std::iter::once("v1").chain(path.iter().copied()))
+    }
+
+    /// A request of what is not of this version of the API alone, such as `healthz`.
+    fn outside_v1(&self, method: Method, name: &'static str) -> Result<RequestBuilder> {
+        self.at(method, [name])
+    }
+
+    fn at<'a>(&self, method: Method, path: impl IntoIterator<Item = &'a str>) -> Result<RequestBuilder> {
         let mut url = self.server.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("v1").extend(path);
+            segments.pop_if_empty().extend(path);
         }
         let request = self.http.request(method, url).timeout(ANSWER_TIMEOUT);
         match &self.credentials {

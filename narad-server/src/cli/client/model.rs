@@ -88,6 +88,12 @@ pub(crate) struct PartitionStats {
     /// The exclusive bound of what can be read.
     #[serde(default)]
     pub(crate) high_watermark: Option<u64>,
+    /// The oldest offset that is not acked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) consumer_offset: Option<u64>,
+    /// Messages from there to the high watermark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lag_messages: Option<u64>,
     /// Bytes of all segment files.
     #[serde(default)]
     pub(crate) size_bytes: u64,
@@ -159,4 +165,31 @@ pub(crate) struct Grant {
     /// Topics, or prefixes that end in `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) patterns: Vec<String>,
+}
+
+/// How ready a broker says it is.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Readiness {
+    /// `ready`.
+    pub(crate) status: String,
+    /// What does not work, each with its reason.
+    #[serde(default)]
+    pub(crate) degraded: Vec<String>,
+}
+
+/// The nodes of a cluster.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Members {
+    /// The one.
+    pub(crate) members: Vec<Member>,
+}
+
+/// A node.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Member {
+    /// Its name.
+    pub(crate) id: String,
+    /// The version of narad that it runs, if it says so.
+    #[serde(default)]
+    pub(crate) version: Option<String>,
 }
