@@ -1,0 +1,109 @@
+//! docs/http-api.md: every example is run with curl and gets the answer that it states, and every route has one.
+//!
+//! `documented/mod.rs` says how an example is written.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+
+mod documented;
+mod http_support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use documented::{blocks, can_run, examples};
+use http_support::Narad;
+
+const MANUAL: &str = include_str!("../../docs/http-api.md");
+/// The router is the one list of routes, and axum does not tell it.
+const ROUTER: &str = include_str!("../src/http/mod.rs");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_gets_the_answer_that_it_states() {
+    if !can_run("curl") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // As the manual has it: the directory of a topic of another broker.
+    std::fs::create_dir_all(dir.path().join("topics/old-orders/p00000")).unwrap();
+    let narad = Narad::start_in(dir, |_| ()).await;
+    narad.ready().await;
+    let (address, dir) = (narad.server.addr().to_string(), tempfile::tempdir().unwrap());
+    tokio::task::spawn_blocking(move || {
+        let mut known = BTreeMap::new();
+        for example in examples(MANUAL) {
+            example.check(&address, dir.path(), &mut known);
+        }
+    })
+    .await
+    .unwrap();
+    narad.stop().await;
+}
+
+#[test]
+fn every_curl_in_the_manual_is_an_example() {
+    let plain = blocks(MANUAL, "").into_iter().filter(|(_, text)| text.contains("curl "));
+    let lines: Vec<usize> = plain.map(|(line, _)| line).collect();
+    assert!(lines.is_empty(), "blocks at lines {lines:?} have no answers: make them console blocks");
+}
+
+#[test]
+fn every_route_has_an_example() {
+    let shown: BTreeSet<(String, String)> =
+        examples(MANUAL).iter().map(documented::Example::request).collect();
+    let missing: Vec<String> = routes()
+        .into_iter()
+        .filter(|(method, route)| !shown.iter().any(|(by, path)| by == method && is_of(path, route)))
+        .map(|(method, route)| format!("{method} {route}"))
+        .collect();
+    assert!(missing.is_empty(), "docs/http-api.md has no example of {missing:#?}");
+}
+
+/// Whether `path` is one of `route`, such as `/v1/topics/orders` of `/v1/topics/{topic}`.
+fn is_of(path: &str, route: &str) -> bool {
+    let (mut path, mut route) = (path.split('/'), route.split('/'));
+    loop {
+        match (path.next(), route.next()) {
+            (None, None) => return true,
+            (Some(segment), Some(name)) if name.starts_with('{') || segment == name => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Method and path of every route that does something by now.
+fn routes() -> BTreeSet<(String, String)> {
+    let constant = |name: &str| {
+        let declared = format!("const {name}: &str = \"");
+        let (_, rest) = ROUTER.split_once(&declared).unwrap_or_else(|| panic!("{name} is no constant"));
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    let mut routes = BTreeSet::new();
+    for call in ROUTER.split(".route(").skip(1) {
+        let (path, handlers) = call.split_once(',').unwrap();
+        let path = path.trim();
+        let path = path
+            .strip_prefix('"')
+            .map_or_else(|| constant(path), |path| path.trim_end_matches('"').to_owned());
+        // The parenthesis that closes the call.
+        let mut depth = 1;
+        let end = handlers.find(|c| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            depth == 0
+        });
+        let handlers = &handlers[..end.unwrap()];
+        for method in ["get", "post", "put", "patch", "delete"] {
+            let begins =
+                |at: usize| !handlers[..at].ends_with(|c: char| c.is_alphanumeric() || c == ':' || c == '_');
+            let taken = handlers.match_indices(&format!("{method}(")).any(|(at, _)| {
+                // Not one that answers 501 until a later version.
+                begins(at) && !handlers[at + method.len() + 1..].starts_with("no_")
+            });
+            if taken {
+                routes.insert((method.to_uppercase(), path.clone()));
+            }
+        }
+    }
+    assert!(
+        routes.contains(&("POST".to_owned(), "/v1/topics".to_owned())) && routes.len() >= 15,
+        "{routes:?}"
+    );
+    routes
+}
