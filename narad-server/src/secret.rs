@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// A password's bytes, at most; at least one.
+pub const MAX_PASSWORD_BYTES: usize = 72;
+
 /// A password on its way from whoever gave it to where it is hashed or sent. Its `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<[u8]>);

@@ -188,3 +188,30 @@ fn what_does_nothing_yet_and_secrets_in_files_are_refused_as_such() {
     let message = from_file("n.toml", "[security]\nadmin_password = \"x\"\n", &[]).unwrap_err().to_string();
     assert!(message.contains("NARAD_ADMIN_PASSWORD"), "{message}");
 }
+
+#[test]
+fn the_first_password_is_of_the_environment_alone_and_is_never_shown() {
+    let dev = Overrides::default();
+    let (config, strangers) = with(&dev, &[("NARAD_ADMIN_PASSWORD", "hunter2")]).unwrap();
+    assert_eq!(config.admin_password.as_ref().unwrap().expose(), b"hunter2");
+    assert!(strangers.is_empty() && !format!("{config:?}").contains("hunter2"));
+    assert!(!serde_json::to_string(&config).unwrap().contains("hunter2"));
+    assert!(with(&dev, &[("NARAD_ADMIN_PASSWORD", "")]).unwrap().0.admin_password.is_none());
+    let long = "hunter2".repeat(11);
+    let error = with(&dev, &[("NARAD_ADMIN_PASSWORD", &long)]).unwrap_err().to_string();
+    assert!(error.contains("NARAD_ADMIN_PASSWORD") && !error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn metrics_have_a_listener_of_their_own_or_none() {
+    let dev = Overrides { dev: true, data_dir: Some("x".into()), ..Overrides::default() };
+    let refused = |overrides: &Overrides, addr: &str| {
+        with(overrides, &[("NARAD_HTTP_METRICS_ADDR", addr)]).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&dev, "127.0.0.1:9000"), None);
+    assert_eq!(refused(&Overrides::default(), ":9000"), None);
+    for (overrides, addr) in [(&dev, ":9000"), (&dev, "127.0.0.1:7942"), (&Overrides::default(), ":7942")] {
+        let error = refused(overrides, addr).unwrap();
+        assert!(error.contains("http.metrics_addr"), "{addr}: {error}");
+    }
+}

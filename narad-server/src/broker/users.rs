@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Broker, BrokerError, to_the_end};
 use crate::{
     meta::{Action, Grant, User, UserChange, UserName},
-    secret::Secret,
-    security::{Caller, MAX_PASSWORD_BYTES, check_grants, generate_password},
+    secret::{MAX_PASSWORD_BYTES, Secret},
+    security::{Caller, check_grants, generate_password},
 };
 
 /// The user that the first start makes.

@@ -69,7 +69,12 @@ pub fn read(
     let out_of_bounds = validate::check(&config, &unusable).into_iter();
     let plugins = plugins(&config.storage).into_iter().filter(|(key, _)| !unusable.contains(*key));
     errors.extend(out_of_bounds.chain(plugins).map(|(key, reason)| {
-        let from = told.get(key).map_or(Source::Default, |(_, from)| from.clone());
+        let from = match told.get(key) {
+            Some((_, from)) => from.clone(),
+            // A secret is in no layer.
+            None if key == env::ADMIN_PASSWORD => Source::Environment(key.to_owned()),
+            None => Source::Default,
+        };
         ConfigError::Invalid { key: key.to_owned(), reason, from }
     }));
     ConfigErrors::unless_none(errors)?;

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fmt::Display};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::{Address, Config, Http, Storage, TopicDefaults};
+use crate::secret::MAX_PASSWORD_BYTES;
 
 /// The shortest retention that is not "for ever": an hour.
 pub(crate) const MIN_RETENTION_MS: u64 = 3_600_000;
@@ -24,6 +25,10 @@ pub(super) fn check(config: &Config, unusable: &BTreeSet<String>) -> Vec<(&'stat
     http(&config.http, config.dev, &mut check);
     storage(&config.storage, &mut check);
     topic(&config.topic, &mut check);
+    let password = config.admin_password.as_ref().map_or(0, |password| password.expose().len());
+    check.require(password <= MAX_PASSWORD_BYTES, "NARAD_ADMIN_PASSWORD", || {
+        format!("has {password} bytes; at most {MAX_PASSWORD_BYTES}")
+    });
     check.require(!config.node.id.trim().is_empty(), "node.id", || "must not be empty");
     check.require(
         is_filter(&config.log.level),
@@ -48,6 +53,12 @@ fn http(http: &Http, dev: bool, check: &mut Check<'_>) {
         !dev || metrics_loopback,
         "http.metrics_addr",
         || "can be reached from elsewhere, and --dev has no security: listen on 127.0.0.1",
+    );
+    let is_shared = http.metrics_addr.as_ref() == Some(&http.addr) && http.addr.port() != 0;
+    check.require(
+        !is_shared,
+        "http.metrics_addr",
+        || "is http.addr: leave it out, and the metrics are with the API",
     );
     for (key, value) in [
         ("http.read_header_timeout", http.read_header_timeout),

@@ -15,8 +15,6 @@ use tokio::sync::Semaphore;
 use super::AuthError;
 use crate::{meta::PasswordHash, secret::Secret};
 
-/// A password's bytes, at most; at least one.
-pub const MAX_PASSWORD_BYTES: usize = 72;
 /// Hashes under way at once: each takes 19 MiB of memory and a core.
 const AT_ONCE: usize = 4;
 /// Hashes that wait for those, at most: a second's work or two. Beyond it a flood of guesses would make everybody wait.

@@ -12,4 +12,4 @@ mod throttle;
 pub use authenticator::{AuthError, Authenticator};
 pub use caller::Caller;
 pub use grants::{GrantError, check as check_grants};
-pub use hasher::{MAX_PASSWORD_BYTES, generate_password};
+pub use hasher::generate_password;
