@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`duration`], [`size`], [`secret`], [`config`] | durations and sizes with units; text that is not shown; one typed tree of settings, validated whole before anything opens |
 //! | [`telemetry`] | log output, and every metric's name |
+//! | [`schema`] | JSON Schemas of topics: checking, comparing, what they cost |
 //! | [`meta`] | topics, users and their versions, behind `MetaStore`; the embedded one on redb |
 //! | [`security`] | passwords, who is asking, and what they may do |
 //! | [`ingress`] | the produce WAL and its dispatcher |
@@ -23,6 +24,7 @@ pub mod http;
 pub mod ingress;
 pub mod meta;
 pub mod queue;
+pub mod schema;
 pub mod secret;
 pub mod security;
 pub mod serve;

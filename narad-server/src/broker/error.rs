@@ -59,6 +59,9 @@ pub enum BrokerError {
         /// The directory that was to be adopted.
         directory: String,
     },
+    /// The schema cannot follow the one that the topic has.
+    #[error("schema: {0}")]
+    SchemaConflict(String),
     /// An argument is outside its bounds.
     #[error("{name}: {reason}")]
     Invalid {

@@ -11,6 +11,7 @@ mod placement;
 mod plugins;
 mod produce;
 mod readiness;
+mod schemas;
 mod stats;
 mod topics;
 mod users;
@@ -26,7 +27,7 @@ use narad_core::{
 
 use rustix::process::{Resource, getrlimit};
 
-use self::{catalog::Catalog, plugins::Plugins, readiness::Startup};
+use self::{catalog::Catalog, plugins::Plugins, readiness::Startup, schemas::Checkers};
 pub use self::{
     consume::Replayed,
     counters::{PartitionCounts, TopicCounts},
@@ -34,8 +35,9 @@ pub use self::{
     plugins::{check_plugins, default_plugins},
     produce::{MAX_BATCH_MESSAGES, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, Message},
     readiness::Readiness,
+    schemas::MAX_SCHEMA_VERSIONS,
     stats::{Gauges, PartitionReport, PartitionStatus},
-    topics::{NewTopic, Page},
+    topics::{NewTopic, Page, TopicEdit},
     users::NewUser,
 };
 use crate::{
@@ -57,6 +59,7 @@ struct Inner {
     authenticator: Authenticator,
     queues: Arc<Queues>,
     ingress: Ingress,
+    checkers: Checkers,
     defaults: TopicDefaults,
     node_id: String,
     startup: Startup,
@@ -110,6 +113,7 @@ impl Broker {
             catalog,
             queues,
             ingress,
+            checkers: Checkers::default(),
             defaults: config.topic.clone(),
             node_id: config.node.id.clone(),
             startup: Startup::default(),

@@ -35,6 +35,10 @@ impl Broker {
     pub async fn produce(&self, topic: &str, message: Message) -> Result<(), BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
         let staged = stage(&entry, message)?;
+        let payloads = std::slice::from_ref(&staged.payload);
+        if let Some((_, refusal)) = self.refused_by_schema(&entry, payloads).await? {
+            return Err(refusal);
+        }
         self.take(&entry, vec![staged]).await
     }
 
@@ -53,6 +57,10 @@ impl Broker {
         });
         let staged = staged.collect::<Result<Vec<_>, _>>()?;
         let count = staged.len();
+        let payloads: Vec<_> = staged.iter().map(|one| one.payload.clone()).collect();
+        if let Some((index, refusal)) = self.refused_by_schema(&entry, &payloads).await? {
+            return Err(BrokerError::Message { index, source: Box::new(refusal) });
+        }
         self.take(&entry, staged).await?;
         Ok(count)
     }

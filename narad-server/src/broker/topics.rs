@@ -7,7 +7,7 @@ use narad_core::{plugin::Incarnation, store::check_topic_name};
 use super::{Broker, BrokerError, to_the_end};
 use crate::{
     config::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS, TopicDefaults},
-    meta::{Topic, TopicChange, TopicName},
+    meta::{MetaError, Topic, TopicChange, TopicName},
     security::Caller,
 };
 
@@ -31,6 +31,19 @@ pub struct NewTopic {
     pub max_acked_ahead_per_partition: Option<u32>,
     /// The user that is to own it.
     pub owner: Option<Arc<str>>,
+    /// A JSON Schema that every message must be valid against.
+    pub schema: Option<String>,
+}
+
+/// What of a topic is to change; `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicEdit {
+    /// Its settings. The schema stands below.
+    pub settings: TopicChange,
+    /// A new version of the schema, which must take all that the current one takes.
+    pub schema: Option<String>,
+    /// The version of the schema that the new one was made from.
+    pub schema_base_version: Option<u32>,
 }
 
 /// Some topics in name order.
@@ -52,11 +65,13 @@ impl Broker {
     /// # Errors
     /// `TopicName`, `Invalid`, `TopicExists`.
     pub async fn create_topic(&self, new: NewTopic) -> Result<Topic, BrokerError> {
+        let schema = self.checked_schema(new.schema.as_deref()).await?;
         let topic = self.checked(new, Incarnation::new(rand::random()))?;
         let broker = self.clone();
         to_the_end(async move {
             let catalog = &broker.0.catalog;
-            let topic = catalog.meta().create_topic(topic).await?;
+            let text = schema.map(|schema| Arc::clone(schema.text()));
+            let topic = catalog.meta().create_topic_with_schema(topic, text).await?;
             catalog.adopt(topic.clone(), topic.version)?;
             tracing::info!(topic = %topic.name, id = %topic.id, partitions = topic.partitions, "topic created");
             Ok(topic)
@@ -126,15 +141,52 @@ impl Broker {
         Ok(Page { topics, more })
     }
 
-    /// Changes a topic. Open logs and waiting consumers go by the new settings before this answers.
+    /// Changes a topic. Open logs, waiting consumers and produces go by the new settings before this answers.
     ///
     /// # Errors
-    /// `Invalid` also when nothing is to change or partitions would become fewer.
-    pub async fn update_topic(&self, name: &str, mut change: TopicChange) -> Result<Topic, BrokerError> {
-        let before = self.topic(name).await?;
-        if change.is_empty() {
-            return Err(BrokerError::invalid("body", "nothing to change"));
+    /// `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`.
+    pub async fn update_topic(&self, name: &str, edit: TopicEdit) -> Result<Topic, BrokerError> {
+        loop {
+            let entry = self.0.catalog.topic(name).await?;
+            let change = self.change_of(&entry.topic, &edit).await?;
+            if change.is_empty() {
+                // The schema is the current one.
+                return Ok(entry.topic.clone());
+            }
+            match self.change_topic(entry.topic.clone(), change).await {
+                // Another version came in between; this one was not made from a certain one.
+                Err(BrokerError::Meta(MetaError::SchemaMoved { .. }))
+                    if edit.schema_base_version.is_none() => {}
+                outcome => return outcome,
+            }
         }
+    }
+
+    async fn change_of(&self, topic: &Topic, edit: &TopicEdit) -> Result<TopicChange, BrokerError> {
+        let change = self.checked_change(topic, edit.settings.clone())?;
+        match &edit.schema {
+            Some(text) => self.with_schema(topic, change, text, edit.schema_base_version).await,
+            None if edit.schema_base_version.is_some() => {
+                Err(BrokerError::invalid("schema_base_version", "there is no schema to go with it"))
+            }
+            None if change.is_empty() => Err(BrokerError::invalid("body", "nothing to change")),
+            None => Ok(change),
+        }
+    }
+
+    async fn change_topic(&self, topic: Topic, change: TopicChange) -> Result<Topic, BrokerError> {
+        let broker = self.clone();
+        to_the_end(async move {
+            let catalog = &broker.0.catalog;
+            let topic = catalog.meta().update_topic(&topic.name, topic.id, change).await?;
+            let entry = catalog.adopt(topic.clone(), topic.version)?;
+            broker.0.queues.configure(&entry.queue);
+            Ok(topic)
+        })
+        .await
+    }
+
+    fn checked_change(&self, before: &Topic, mut change: TopicChange) -> Result<TopicChange, BrokerError> {
         change.retention_ms.map(check_retention).transpose()?;
         change.max_in_flight_per_partition =
             change.max_in_flight_per_partition.map(|cap| self.in_flight_cap(cap)).transpose()?;
@@ -143,19 +195,12 @@ impl Broker {
         if let Some(partitions) = change.partitions {
             check_partitions(partitions, &self.0.defaults)?;
             if partitions < before.partitions {
-                let reason = format!("a topic keeps its partitions; {name} has {}", before.partitions);
+                let reason =
+                    format!("a topic keeps its partitions; {} has {}", before.name, before.partitions);
                 return Err(BrokerError::invalid("partitions", reason));
             }
         }
-        let broker = self.clone();
-        to_the_end(async move {
-            let catalog = &broker.0.catalog;
-            let topic = catalog.meta().update_topic(&before.name, before.id, change).await?;
-            let entry = catalog.adopt(topic.clone(), topic.version)?;
-            broker.0.queues.configure(&entry.queue);
-            Ok(topic)
-        })
-        .await
+        Ok(change)
     }
 
     /// Deletes a topic: from here on nobody finds it. Its leases and files go next; what a crash leaves of them is
@@ -171,6 +216,7 @@ impl Broker {
             broker.0.catalog.meta().delete_topic(&name, id).await?;
             broker.0.catalog.forget(&name);
             broker.0.queues.forget(&name, id);
+            broker.0.checkers.forget(id);
             let (store, group) = (broker.0.store.clone(), Arc::clone(&name));
             let files = broker.0.runtime.run_blocking(&group, {
                 let name = Arc::clone(&name);

@@ -67,6 +67,7 @@ pub(super) async fn adopt(
         visibility_timeout_ms: body.visibility_timeout_ms,
         max_in_flight_per_partition: body.max_in_flight_per_partition,
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        schema: None,
         owner: caller.name().cloned(),
     };
     let topic = app.broker().adopt_topic(&directory, settings).await?;

@@ -57,6 +57,8 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
         BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
         BrokerError::TopicExists { .. }
         | BrokerError::NameTaken { .. }
+        | BrokerError::SchemaConflict(_)
+        | BrokerError::Meta(MetaError::SchemaMoved { .. })
         | BrokerError::UserExists(_)
         | BrokerError::UserChanged(_) => (StatusCode::CONFLICT, None),
         BrokerError::Throttled { retry_after, .. } => {

@@ -15,6 +15,7 @@ mod message_json;
 mod messages;
 mod params;
 mod replay;
+mod schemas;
 mod settle;
 mod topics;
 mod users;
@@ -112,8 +113,7 @@ impl App {
 
     /// The routes. Each request must carry its [`Peer`] as an extension.
     pub fn routes(self) -> Router {
-        let (no_schemas, no_children) =
-            (|| error::missing("schemas"), || error::missing("children and fan-out"));
+        let no_children = || error::missing("children and fan-out");
         let mut routes = Router::new();
         if self.0.settings.metrics_addr.is_none() {
             routes = routes.route(METRICS, get(health::metrics));
@@ -121,7 +121,7 @@ impl App {
         let routes = routes
             .route("/v1/topics", post(topics::create).get(topics::list))
             .route("/v1/topics/{topic}", get(topics::describe).patch(topics::update).delete(topics::delete))
-            .route("/v1/topics/{topic}/schema", get(no_schemas))
+            .route("/v1/topics/{topic}/schema", get(schemas::versions))
             .route("/v1/topics/{topic}/children", get(no_children).post(no_children))
             .route("/v1/topics/{topic}/children/{child}", delete(no_children))
             .route("/v1/topics/{topic}/produce", post(messages::produce))

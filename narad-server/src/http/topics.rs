@@ -9,15 +9,16 @@ use axum::{
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     ApiError, App, access,
     error::not_implemented,
     params::{Query, TopicPath, json_body},
+    schemas,
 };
 use crate::{
-    broker::{NewTopic, PartitionReport, PartitionStatus},
+    broker::{NewTopic, PartitionReport, PartitionStatus, TopicEdit},
     meta::{Action, Topic, TopicChange},
     security::Caller,
 };
@@ -67,7 +68,7 @@ struct CreateBody {
     visibility_timeout_ms: Option<u64>,
     max_in_flight_per_partition: Option<u32>,
     max_acked_ahead_per_partition: Option<u32>,
-    schema: Option<Value>,
+    schema: Option<Box<RawValue>>,
     parent: Option<String>,
     fanout_delay_ms: Option<u64>,
 }
@@ -79,7 +80,6 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body: CreateBody = json_body(&body)?;
     access::granted(&caller, Action::Create, &body.name)?;
-    refuse_schema(body.schema.as_ref())?;
     if body.parent.is_some_and(|parent| !parent.is_empty()) || body.fanout_delay_ms.is_some_and(|ms| ms > 0) {
         return Err(not_implemented("children and fan-out"));
     }
@@ -90,14 +90,16 @@ pub(super) async fn create(
         visibility_timeout_ms: body.visibility_timeout_ms,
         max_in_flight_per_partition: body.max_in_flight_per_partition,
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        schema: body.schema.map(text_of),
         owner: caller.name().cloned(),
     };
     let topic = app.broker().create_topic(new).await?;
     Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())
 }
 
-fn refuse_schema(schema: Option<&Value>) -> Result<(), ApiError> {
-    schema.map_or(Ok(()), |_| Err(not_implemented("schemas")))
+/// A schema, as it was written.
+fn text_of(schema: Box<RawValue>) -> String {
+    String::from(Box::<str>::from(schema))
 }
 
 pub(super) async fn list(State(app): State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
@@ -180,7 +182,8 @@ struct DescribedTopic<'a> {
     #[serde(flatten)]
     topic: TopicObject<'a>,
     schema_version: u32,
-    schema: Option<Value>,
+    /// `null` when there is none.
+    schema: Option<Box<RawValue>>,
     partition_stats: Vec<PartitionObject<'a>>,
 }
 
@@ -192,11 +195,12 @@ pub(super) async fn describe(
 ) -> Result<Response, ApiError> {
     access::visible(&app, &caller, &topic).await?;
     let (topic, reports) = app.broker().describe(&topic, query.partition()?).await?;
+    let schema = app.broker().current_schema(&topic).await?;
     let node = app.broker().node_id();
     let described = DescribedTopic {
         topic: TopicObject::new(&topic),
-        schema_version: 0,
-        schema: None,
+        schema_version: topic.schema_version,
+        schema: schema.as_deref().map(schemas::raw).transpose()?,
         partition_stats: reports.iter().map(|report| PartitionObject::new(report, node)).collect(),
     };
     Ok(Json(described).into_response())
@@ -209,8 +213,8 @@ struct UpdateBody {
     max_in_flight_per_partition: Option<u32>,
     max_acked_ahead_per_partition: Option<u32>,
     partitions: Option<u32>,
-    schema: Option<Value>,
-    schema_base_version: Option<u64>,
+    schema: Option<Box<RawValue>>,
+    schema_base_version: Option<u32>,
     visibility_timeout_ms: Option<Value>,
 }
 
@@ -222,20 +226,19 @@ pub(super) async fn update(
 ) -> Result<Response, ApiError> {
     access::owned(&app, &caller, &topic).await?;
     let body: UpdateBody = json_body(&body)?;
-    refuse_schema(body.schema.as_ref())?;
-    if body.schema_base_version.is_some() {
-        return Err(not_implemented("schemas"));
-    }
     if body.visibility_timeout_ms.is_some() {
         return Err(ApiError::bad_request("visibility_timeout_ms: fixed when the topic is created"));
     }
-    let change = TopicChange {
+    let settings = TopicChange {
         retention_ms: body.retention_ms,
         max_in_flight_per_partition: body.max_in_flight_per_partition,
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
         partitions: body.partitions,
+        schema: None,
     };
-    let topic = app.broker().update_topic(&topic, change).await?;
+    let schema = body.schema.map(text_of);
+    let edit = TopicEdit { settings, schema, schema_base_version: body.schema_base_version };
+    let topic = app.broker().update_topic(&topic, edit).await?;
     Ok(Json(TopicObject::new(&topic)).into_response())
 }
 

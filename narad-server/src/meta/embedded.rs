@@ -21,10 +21,11 @@ use redb::{
 use tokio::sync::watch;
 
 use super::{
-    MetaError, MetaStore, Topic, TopicChange, User, UserChange,
+    MetaError, MetaStore, SchemaVersion, Topic, TopicChange, User, UserChange,
     failure::Failure,
     file, record,
     reserve::Reserve,
+    schemas,
     tables::{DELETED, FOLDED, NUMBERS, TOPICS, USERS},
     users,
 };
@@ -271,7 +272,11 @@ impl MetaStore for RedbMetaStore {
         self.0.version.subscribe()
     }
 
-    async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError> {
+    async fn create_topic_with_schema(
+        &self,
+        topic: Topic,
+        schema: Option<Arc<str>>,
+    ) -> Result<Topic, MetaError> {
         let _ = self.refill_reserve().await;
         self.writing(move |transaction, version| {
             let mut topic = topic.clone();
@@ -287,6 +292,10 @@ impl MetaStore for RedbMetaStore {
             folded.insert(folded_name.as_str(), &*topic.name)?;
             transaction.open_table(DELETED)?.remove(topic.id.to_string().as_str())?;
             topic.version = version;
+            if let Some(text) = &schema {
+                topic.schema_version = 1;
+                schemas::put(transaction, topic.id, 1, text)?;
+            }
             transaction.open_table(TOPICS)?.insert(&*topic.name, record::encode(&topic)?.as_slice())?;
             Ok(topic)
         })
@@ -327,15 +336,23 @@ impl MetaStore for RedbMetaStore {
         change: TopicChange,
     ) -> Result<Topic, MetaError> {
         let name = name.to_owned();
-        self.making_room(move |transaction, version| {
+        let takes_room = change.schema.is_some();
+        let work = move |transaction: &WriteTransaction, version| {
             let mut topics = transaction.open_table(TOPICS)?;
             let mut topic = expect_topic(&topics, &name, id)?;
+            if let Some(schema) = &change.schema {
+                if schema.after != topic.schema_version {
+                    let current = topic.schema_version;
+                    return Err(Failure::Refused(MetaError::SchemaMoved { name: name.clone(), current }));
+                }
+                schemas::put(transaction, id, schema.after.saturating_add(1), &schema.text)?;
+            }
             change.apply(&mut topic);
             topic.version = version;
             topics.insert(name.as_str(), record::encode(&topic)?.as_slice())?;
             Ok(topic)
-        })
-        .await
+        };
+        if takes_room { self.writing(work).await } else { self.making_room(work).await }
     }
 
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError> {
@@ -344,7 +361,12 @@ impl MetaStore for RedbMetaStore {
         self.making_room(move |transaction, _| {
             let mut topics = transaction.open_table(TOPICS)?;
             match expect_topic(&topics, &name, id) {
-                Ok(_) => was_there.store(true, Ordering::Release),
+                Ok(topic) => {
+                    was_there.store(true, Ordering::Release);
+                    if topic.schema_version > 0 {
+                        schemas::remove(transaction, id)?;
+                    }
+                }
                 // An attempt that a full disk has failed at its last sync was made after all.
                 Err(Failure::Refused(MetaError::NotFound { .. })) if was_there.load(Ordering::Acquire) => {
                     return Ok(());
@@ -357,6 +379,14 @@ impl MetaStore for RedbMetaStore {
             Ok(())
         })
         .await
+    }
+
+    async fn schemas(&self, id: Incarnation) -> Result<Vec<SchemaVersion>, MetaError> {
+        self.reading(move |transaction| schemas::all(transaction, id)).await
+    }
+
+    async fn schema(&self, id: Incarnation, version: u32) -> Result<Option<Arc<str>>, MetaError> {
+        self.reading(move |transaction| schemas::one(transaction, id, version)).await
     }
 
     async fn is_deleted(&self, id: Incarnation) -> Result<bool, MetaError> {

@@ -9,6 +9,7 @@ mod failure;
 mod file;
 mod record;
 mod reserve;
+mod schemas;
 mod tables;
 mod topic;
 mod user;
@@ -22,7 +23,7 @@ use narad_core::plugin::Incarnation;
 use tokio::sync::watch;
 
 pub use embedded::RedbMetaStore;
-pub use topic::{NameError, Topic, TopicChange, TopicName};
+pub use topic::{NameError, SchemaChange, SchemaVersion, Topic, TopicChange, TopicName};
 pub use user::{Action, Grant, PasswordHash, User, UserChange, UserName, UserNameError};
 
 /// Why the metastore did not do what it was asked.
@@ -58,6 +59,14 @@ pub enum MetaError {
     UserChanged {
         /// The user.
         name: String,
+    },
+    /// The topic's schema is not of the version that the change was to follow.
+    #[error("the schema of topic {name} is at version {current}")]
+    SchemaMoved {
+        /// The topic.
+        name: String,
+        /// The current version; 0 when there is none.
+        current: u32,
     },
     /// The disk is full. Free space and retry; a change that was asked for is whole or absent.
     #[error("no space left for metadata: {source}")]
@@ -124,7 +133,19 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// `Exists` also for a name that differs in ASCII case alone; `NoUser` when its owner is gone.
-    async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError>;
+    async fn create_topic(&self, topic: Topic) -> Result<Topic, MetaError> {
+        self.create_topic_with_schema(topic, None).await
+    }
+
+    /// The same with the first version of the topic's schema.
+    ///
+    /// # Errors
+    /// As [`create_topic`](Self::create_topic).
+    async fn create_topic_with_schema(
+        &self,
+        topic: Topic,
+        schema: Option<Arc<str>>,
+    ) -> Result<Topic, MetaError>;
 
     /// The topic of that name, letter for letter.
     async fn topic(&self, name: &str) -> Result<Option<Topic>, MetaError>;
@@ -135,7 +156,7 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// Changes what `change` names and answers the whole topic.
     ///
     /// # Errors
-    /// `NotFound` also when the name belongs to another incarnation.
+    /// `NotFound` also when the name belongs to another incarnation; `SchemaMoved`, and nothing is changed.
     async fn update_topic(
         &self,
         name: &str,
@@ -148,6 +169,12 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// `NotFound` also when the name belongs to another incarnation.
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError>;
+
+    /// Every version of the schema of the topic of this incarnation, in order.
+    async fn schemas(&self, id: Incarnation) -> Result<Vec<SchemaVersion>, MetaError>;
+
+    /// One version of it.
+    async fn schema(&self, id: Incarnation, version: u32) -> Result<Option<Arc<str>>, MetaError>;
 
     /// Whether a topic of this incarnation was here and was deleted: the word on which its data are removed. Not of one
     /// that was never here.

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{MetaError, Topic};
 
-/// The layout that this program writes, and the newest that it reads.
-const LAYOUT: u32 = 1;
+/// The newest layout that this program reads.
+const LAYOUT: u32 = 2;
+/// The layout of a topic without a schema: one that programs read which know of none.
+const WITHOUT_SCHEMA: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -17,11 +19,18 @@ struct Stored {
     visibility_timeout_ms: u64,
     max_in_flight_per_partition: u32,
     max_acked_ahead_per_partition: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    schema_version: u32,
     created_at_ms: i64,
     /// Not in a record of before there were users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     version: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Deserialize)]
@@ -32,13 +41,14 @@ struct Layout {
 /// The stored form of `topic`; its name is the key.
 pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
     let stored = Stored {
-        layout: LAYOUT,
+        layout: if topic.schema_version == 0 { WITHOUT_SCHEMA } else { LAYOUT },
         id: topic.id.to_string(),
         partitions: topic.partitions,
         retention_ms: topic.retention_ms,
         visibility_timeout_ms: topic.visibility_timeout_ms,
         max_in_flight_per_partition: topic.max_in_flight_per_partition,
         max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
+        schema_version: topic.schema_version,
         created_at_ms: topic.created_at_ms,
         owner: topic.owner.as_deref().map(str::to_owned),
         version: topic.version,
@@ -65,6 +75,7 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
         visibility_timeout_ms: stored.visibility_timeout_ms,
         max_in_flight_per_partition: stored.max_in_flight_per_partition,
         max_acked_ahead_per_partition: stored.max_acked_ahead_per_partition,
+        schema_version: stored.schema_version,
         created_at_ms: stored.created_at_ms,
         owner: stored.owner.map(Into::into),
         version: stored.version,
@@ -86,7 +97,17 @@ mod tests {
         topic.owner = Some("somebody".into());
         let bytes = encode(&topic).unwrap();
         assert_eq!(decode("t", &bytes).unwrap(), topic);
-        let later = String::from_utf8(bytes).unwrap().replace("\"layout\":1", "\"layout\":2");
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        assert!(
+            text.contains("\"layout\":1") && !text.contains("schema"),
+            "what older programs read: {text}"
+        );
+        let mut with_schema = topic.clone();
+        with_schema.schema_version = 3;
+        let stored = encode(&with_schema).unwrap();
+        assert!(String::from_utf8_lossy(&stored).contains("\"layout\":2"));
+        assert_eq!(decode("t", &stored).unwrap(), with_schema);
+        let later = String::from_utf8(bytes).unwrap().replace("\"layout\":1", "\"layout\":3");
         assert!(matches!(decode("t", later.as_bytes()), Err(MetaError::Unreadable { .. })));
     }
 }

@@ -12,3 +12,6 @@ pub(super) const DELETED: TableDefinition<'_, &str, &str> = TableDefinition::new
 pub(super) const USERS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("users");
 /// Numbers of the store itself: `version`.
 pub(super) const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+/// The versions of topics' schemas, by the hexadecimal incarnation and the version, counted from 1. Not in a file of
+/// before there was one.
+pub(super) const SCHEMAS: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("topic_schemas");

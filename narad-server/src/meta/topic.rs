@@ -22,6 +22,8 @@ pub struct Topic {
     pub max_in_flight_per_partition: u32,
     /// Messages acked out of order in one partition before it waits for the one that holds the frontier back.
     pub max_acked_ahead_per_partition: u32,
+    /// The current version of its schema, counted from 1; 0 when it has none.
+    pub schema_version: u32,
     /// Unix milliseconds.
     pub created_at_ms: i64,
     /// The user that created it, and may change, delete and link it. None when security was off, or the user is gone.
@@ -41,6 +43,7 @@ impl Topic {
             visibility_timeout_ms: 0,
             max_in_flight_per_partition: 0,
             max_acked_ahead_per_partition: 0,
+            schema_version: 0,
             created_at_ms,
             owner: None,
             version: 0,
@@ -49,7 +52,7 @@ impl Topic {
 }
 
 /// What of a topic is to change; `None` stays as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicChange {
     /// The new retention in milliseconds; 0 is for ever.
     pub retention_ms: Option<u64>,
@@ -60,6 +63,27 @@ pub struct TopicChange {
     /// The new number of partitions. A smaller one than there is changes nothing, so that two growths in flight
     /// cannot shrink a topic.
     pub partitions: Option<u32>,
+    /// A new version of the schema.
+    pub schema: Option<SchemaChange>,
+}
+
+/// A new version of a topic's schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaChange {
+    /// The version that it follows; 0 when it is the first. Another current version by then, and nothing is changed.
+    pub after: u32,
+    /// The schema.
+    pub text: Arc<str>,
+}
+
+/// One version of a topic's schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchemaVersion {
+    /// Counted from 1.
+    pub version: u32,
+    /// The schema, as it was given.
+    pub text: Arc<str>,
 }
 
 impl TopicChange {
@@ -75,6 +99,9 @@ impl TopicChange {
         topic.max_acked_ahead_per_partition =
             self.max_acked_ahead_per_partition.unwrap_or(topic.max_acked_ahead_per_partition);
         topic.partitions = self.partitions.unwrap_or(topic.partitions).max(topic.partitions);
+        if let Some(schema) = &self.schema {
+            topic.schema_version = schema.after.saturating_add(1);
+        }
     }
 }
 

@@ -1,0 +1,54 @@
+//! The versions of topics' schemas in the embedded metastore: written in the transaction that changes the topic.
+
+use std::sync::Arc;
+
+use narad_core::plugin::Incarnation;
+use redb::{ReadTransaction, TableError, WriteTransaction};
+
+use super::{SchemaVersion, failure::Failure, tables::SCHEMAS};
+
+/// Writes one version.
+pub(super) fn put(
+    transaction: &WriteTransaction,
+    id: Incarnation,
+    version: u32,
+    text: &str,
+) -> Result<(), Failure> {
+    transaction.open_table(SCHEMAS)?.insert((id.to_string().as_str(), version), text)?;
+    Ok(())
+}
+
+/// Removes all of a topic's versions.
+pub(super) fn remove(transaction: &WriteTransaction, id: Incarnation) -> Result<(), Failure> {
+    let id = id.to_string();
+    transaction.open_table(SCHEMAS)?.retain_in((id.as_str(), 0)..=(id.as_str(), u32::MAX), |_, _| false)?;
+    Ok(())
+}
+
+/// All of a topic's versions, in order.
+pub(super) fn all(transaction: &ReadTransaction, id: Incarnation) -> Result<Vec<SchemaVersion>, Failure> {
+    let table = match transaction.open_table(SCHEMAS) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let id = id.to_string();
+    let versions = table.range((id.as_str(), 0)..=(id.as_str(), u32::MAX))?.map(|entry| {
+        let (key, text) = entry?;
+        Ok(SchemaVersion { version: key.value().1, text: text.value().into() })
+    });
+    versions.collect()
+}
+
+/// One of a topic's versions.
+pub(super) fn one(
+    transaction: &ReadTransaction,
+    id: Incarnation,
+    version: u32,
+) -> Result<Option<Arc<str>>, Failure> {
+    match transaction.open_table(SCHEMAS) {
+        Ok(table) => Ok(table.get((id.to_string().as_str(), version))?.map(|text| text.value().into())),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
