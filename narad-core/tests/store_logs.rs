@@ -220,6 +220,8 @@ fn cs_06_what_is_committed_before_anybody_asks_is_not_settled_by_a_position_beyo
 
         let store = bench.open();
         let log = store.log(&spec, p(0)).unwrap();
+        // To look is not to ask: what is stated is told as it is, and stays as it is.
+        assert_eq!(store.stated_frontier(&spec, p(0)).unwrap(), position(2, &[]).frontier);
         if ask_early {
             store.recover_position(&spec, p(0)).unwrap();
         }

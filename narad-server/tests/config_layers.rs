@@ -102,6 +102,9 @@ fn variables_that_somebody_else_set_are_named_and_change_nothing() {
     let env = [("NARAD_PORT", "tcp://10.0.0.1:7942"), ("NARAD_ADDR", "http://x:1"), ("PATH", "/bin")];
     let (_, strangers) = with(&Overrides::default(), &env).unwrap();
     assert_eq!(strangers, ["NARAD_PORT"]);
+    let env = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"), ("OTEL_SERVICE_NAME", "x")];
+    let (_, strangers) = with(&Overrides::default(), &env).unwrap();
+    assert_eq!(strangers, ["OTEL_EXPORTER_OTLP_ENDPOINT"], "nothing is sent there, and that is said");
 }
 
 #[test]

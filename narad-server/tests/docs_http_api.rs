@@ -8,7 +8,7 @@ mod http_support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use documented::{blocks, can_run, examples};
+use documented::{blocks, can_run, examples, same_body};
 use http_support::Narad;
 
 const MANUAL: &str = include_str!("../../docs/http-api.md");
@@ -106,4 +106,26 @@ fn routes() -> BTreeSet<(String, String)> {
         "{routes:?}"
     );
     routes
+}
+
+#[test]
+fn an_answer_that_is_another_is_noticed() {
+    let mut known = BTreeMap::new();
+    let wanted = r#"{"name":"a<b","id":"<id>","at":<seconds>,"list":[1]}"#;
+    let mut same = |found: &str| same_body(wanted, found, &mut known);
+    assert_eq!(same(r#"{"list":[1],"at":7,"id":"x","name":"a<b"}"#), Ok(()));
+    for other in [
+        r#"{"list":[1],"at":7,"id":"x","name":"a<c"}"#,
+        r#"{"list":[1],"at":7,"id":"x"}"#,
+        r#"{"list":[1],"at":7,"id":"x","name":"a<b","more":1}"#,
+        r#"{"list":[1,2],"at":7,"id":"x","name":"a<b"}"#,
+        r#"{"list":[1],"at":{},"id":"x","name":"a<b"}"#,
+        "",
+        "text",
+    ] {
+        assert!(same(other).is_err(), "{other}");
+    }
+    assert_eq!((known["id"].as_str(), known["seconds"].as_str()), ("x", "7"));
+    assert!(same_body("a 1\n...", "a 1\nb 2", &mut known).is_ok());
+    assert!(same_body("a 2\n...", "a 1\nb 2", &mut known).is_err());
 }

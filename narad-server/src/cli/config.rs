@@ -61,7 +61,7 @@ fn check(overrides: Overrides, out: &mut Output) -> Result<Outcome, CliError> {
         return Ok(Outcome::of(errors.is_empty()));
     }
     for name in strangers {
-        out.complain(format_args!("{name} is no setting and is ignored"));
+        out.complain(format_args!("{name} is no setting of this version, and is ignored"));
     }
     for error in &errors {
         out.complain(error);
@@ -95,7 +95,7 @@ fn show(overrides: Overrides, out: &mut Output) -> Result<Outcome, CliError> {
             }
             out.object(&object)?;
         } else {
-            let value = setting.value.to_string();
+            let value = if setting.value.is_null() { "none".to_owned() } else { setting.value.to_string() };
             out.line(format_args!("{:<width$}  {value:<16}  {}", setting.key, setting.source))?;
         }
     }

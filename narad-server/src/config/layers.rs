@@ -14,11 +14,14 @@ use crate::secret::Secret;
 /// named anew keeps no key of the old one.
 pub(super) type Layer = BTreeMap<String, (Value, Source)>;
 
+/// Set for every program of a machine, so it is no reason not to start; but nothing is sent there yet, and that is said.
+const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 /// What is wrong with the plugins of the settings: the key and the reason, for each.
 pub type PluginProblems = Vec<(&'static str, String)>;
 
 /// The settings, and the names of `NARAD_` variables that nobody here reads (worth a warning: an orchestrator injects
-/// such). `environment` is the process's, handed in. Plugins are not looked at: see [`read`].
+/// such; or of what does nothing yet). `environment` is the process's, handed in. Plugins are not looked at: see [`read`].
 ///
 /// # Errors
 /// Everything found wrong, each named with its key and where it comes from.
@@ -38,12 +41,14 @@ pub fn read(
     environment: impl IntoIterator<Item = (String, String)>,
     plugins: impl FnOnce(&Storage) -> PluginProblems,
 ) -> Result<Settings, ConfigErrors> {
-    let (mut home, mut ours) = (None, Vec::new());
+    let (mut home, mut ours, mut not_yet) = (None, Vec::new(), Vec::new());
     for (name, value) in environment {
         if name == "HOME" && !value.is_empty() {
             home = Some(PathBuf::from(value));
         } else if name.starts_with("NARAD_") {
             ours.push((name, value));
+        } else if name == OTLP_ENDPOINT {
+            not_yet.push(name);
         }
     }
     let admin_password = ours
@@ -59,7 +64,8 @@ pub fn read(
             Err(error) => errors.push(error),
         }
     }
-    let (variables, strangers) = env::layer(ours, &mut errors);
+    let (variables, mut strangers) = env::layer(ours, &mut errors);
+    strangers.append(&mut not_yet);
     told.extend(variables);
     told.extend(flags(overrides));
 

@@ -92,7 +92,7 @@ pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), Se
     let config = settings.config;
     telemetry::init(&config.log);
     for name in settings.strangers {
-        tracing::warn!(%name, "this environment variable is no setting of narad");
+        tracing::warn!(%name, "this environment variable is no setting of this version, and is ignored");
     }
     limits::raise_descriptors();
     let mut signals = signals::Signals::new().map_err(ServeError::Signals)?;

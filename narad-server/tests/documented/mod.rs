@@ -127,7 +127,8 @@ fn halves(answer: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-fn same_body(wanted: &str, found: &str, known: &mut BTreeMap<String, String>) -> Result<(), String> {
+/// Whether `found` is what the manual states as `wanted`, and if not, why not.
+pub fn same_body(wanted: &str, found: &str, known: &mut BTreeMap<String, String>) -> Result<(), String> {
     if wanted == "..." {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 use super::figures::Figures;
@@ -21,7 +21,10 @@ pub(super) async fn tell(
     out: &Output,
 ) -> Infallible {
     let terminal = std::io::stderr().is_terminal();
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    // A template that does not parse would cost the looks, not the figures.
+    let style =
+        ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let bar = ProgressBar::new_spinner().with_style(style);
     let pause = if terminal { Duration::from_millis(200) } else { Duration::from_secs(1) };
     let _clear = Clear(&bar);
     loop {
