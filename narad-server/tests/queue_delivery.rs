@@ -81,6 +81,7 @@ async fn a_batch_is_bounded_by_records_and_bytes_and_gives_the_rest_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_takes_from_all_partitions_and_receipts_name_them() {
     let bed = Bed::open(&SimDisk::new(seed()));
+    assert_eq!(bed.now().await, None, "opens them");
     (0..3).for_each(|partition| bed.put(partition, &["x", "y"]));
     let leased = bed.consume(Consume { max: 100, ..wait(Duration::ZERO) }).await.unwrap();
     assert_eq!(leased.len(), 6);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use narad_core::{
     plugin::{Incarnation, PartitionId},
-    testkit::{CallKind, Failure, Fault, SimDisk, seed},
+    testkit::{CallKind, Failure, Fault, Gate, SimDisk, seed},
 };
 use narad_server::queue::{Consume, QueueError, QueueStats, Settle};
 use queue_support::{BOUND, Bed, ID, pinned, text, texts, wait};
@@ -173,4 +173,32 @@ async fn a_recreated_topic_knows_nothing_of_the_leases_before() {
         assert!(matches!(bed.settle(&old, how).await, Err(QueueError::Gone)));
     }
     bed.ack(&new).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_whose_open_hangs_keeps_nobody_from_what_is_open_and_is_served_later() {
+    let bed = Bed::open(&SimDisk::new(seed()));
+    assert_eq!(bed.now().await, None, "opens them");
+    bed.put(0, &["a"]);
+    bed.put(1, &["b", "c"]);
+    bed.log(0).close().unwrap();
+    let gate = Gate::new();
+    bed.disk.inject(Fault::hold(CallKind::List, &gate).named("p00000"));
+    let at_once = tokio::time::timeout(BOUND, async {
+        assert_eq!(bed.now().await.unwrap(), "b");
+        assert_eq!(bed.now().await.unwrap(), "c");
+        // Nothing else is there, as far as can be seen; many who ask cause one open.
+        for asks in futures_util::future::join_all((0..20).map(|_| bed.now())).await {
+            assert_eq!(asks, None);
+        }
+        assert!(bed.consume(pinned(0, Duration::ZERO)).await.unwrap().is_empty());
+    });
+    at_once.await.expect("no answer while an open hangs");
+    assert_eq!(gate.arrived(), 1);
+    let parked = tokio::spawn({
+        let bed = bed.clone();
+        async move { bed.next().await }
+    });
+    gate.open();
+    assert_eq!(text(&parked.await.unwrap()), "a");
 }

@@ -93,9 +93,17 @@ async fn a_cap_that_is_raised_or_freed_wakes_who_waits() {
     bed.ack(&leased).await;
     assert_eq!(texts(&parked.await.unwrap().unwrap()), ["b"]);
     let parked = bed.park(wait(BOUND)).await;
-    bed.topic.max_in_flight = 2;
+    let before = bed.topic.clone();
+    (bed.topic.max_in_flight, bed.topic.version) = (2, 2);
     bed.queues.configure(&bed.topic);
     assert_eq!(texts(&parked.await.unwrap().unwrap()), ["c"]);
+    // Somebody who looked the topic up before the change comes after it.
+    bed.put(0, &["d", "e"]);
+    bed.queues.configure(&before);
+    bed.topic = before;
+    assert_eq!(bed.now().await, None);
+    let leased = bed.queues.stats(ID).into_iter().map(|stats| stats.in_flight).sum::<usize>();
+    assert_eq!(leased, 2, "by the newer settings");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +112,7 @@ async fn a_partition_that_is_added_reaches_who_waits() {
     let parked = bed.park(wait(BOUND)).await;
     let mut spec = (*bed.topic.spec).clone();
     spec.partitions = 5;
-    bed.topic.spec = Arc::new(spec);
+    (bed.topic.spec, bed.topic.version) = (Arc::new(spec), 2);
     bed.put(4, &["new"]);
     bed.queues.configure(&bed.topic);
     assert_eq!(texts(&parked.await.unwrap().unwrap()), ["new"]);

@@ -136,6 +136,7 @@ impl Catalog {
             self.store.set_retention(&topic.name, Arc::clone(&spec.retention));
         }
         let queue = QueueTopic {
+            version: topic.version,
             spec,
             visibility: Duration::from_millis(topic.visibility_timeout_ms),
             max_in_flight: topic.max_in_flight_per_partition,

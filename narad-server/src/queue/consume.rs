@@ -1,7 +1,8 @@
 //! One consume call: stand in line, read what was handed over, lease it.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use narad_core::{
     Error,
     format::{Offset, Record},
@@ -11,8 +12,15 @@ use narad_core::{
 use tokio::time::Instant;
 
 use super::{
-    Consume, Delivery, QueueError, Receipt, queues::Shared, seat::Seat, topic::TopicQueue, waiters::Grant,
+    Consume, Delivery, QueueError, Receipt, open::Opening, queues::Shared, seat::Seat, topic::TopicQueue,
+    waiters::Grant,
 };
+
+/// How long a consumer that asks for what is there waits for partitions to be opened. They go on opening without it,
+/// and it is told that nothing is there: a disk that hangs must not hang a consumer that is not willing to wait.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long one that takes several does so before it is given what is open.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// Leases the next records. See [`Queues::consume`](super::Queues::consume).
 pub(super) async fn consume(
@@ -22,7 +30,15 @@ pub(super) async fn consume(
 ) -> Result<Vec<Delivery>, QueueError> {
     let now = Instant::now();
     let until = now.checked_add(request.wait).unwrap_or(now);
-    shared.open_missing(queue, request.partition).await?;
+    if let Some(partition) = request.partition {
+        check(queue, partition)?;
+    }
+    let opens = shared.open_shut(queue, request.partition);
+    if request.max > 1 {
+        // Most opens take less than this, and a batch is to be full when it can be.
+        let opened = join_all(opens.iter().cloned().map(Opening::ended));
+        _ = tokio::time::timeout(MOMENT, opened).await;
+    }
     let mut reader = Reader {
         shared,
         queue,
@@ -32,6 +48,13 @@ pub(super) async fn consume(
         bytes: 0,
         read: Vec::new(),
     };
+    // What is open gives what it has at once; only who gets nothing of it waits for the rest.
+    shared.hand_out(queue);
+    if let Some(error) = reader.seat.wait_for_opens(opens, now.checked_add(PATIENCE).unwrap_or(now)).await
+        && !queue.with(|state| state.dead || state.is_usable(request.partition))
+    {
+        return Err(QueueError::Storage(error));
+    }
     loop {
         shared.hand_out(queue);
         reader.seat.wait(until).await;
@@ -50,6 +73,17 @@ pub(super) async fn consume(
             None => reader.seat.join(),
         }
     }
+}
+
+fn check(queue: &TopicQueue, partition: PartitionId) -> Result<(), Error> {
+    queue.with(|state| {
+        if state.dead || state.cell(partition).is_some() {
+            return Ok(());
+        }
+        let spec = &state.topic.spec;
+        let reason = format!("{partition}: topic {} has {}", spec.name, spec.partitions);
+        Err(Error::InvalidArgument { name: "partition", reason })
+    })
 }
 
 /// Reads the records that a seat was handed. What the seat holds stays with it until [`lease`](Self::lease), so that
@@ -86,7 +120,7 @@ impl Reader<'_> {
                 // Closed for being idle, between the hand-out and the read.
                 Err(Error::Closed) if !reopened => {
                     reopened = true;
-                    self.shared.open(self.queue, partition).await?;
+                    self.shared.open(self.queue, partition).ended().await?;
                     continue;
                 }
                 Err(error) => return Err(error),

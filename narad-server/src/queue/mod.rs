@@ -29,6 +29,9 @@ pub use receipt::{Receipt, ReceiptError};
 /// A topic, as far as its queue is concerned. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct QueueTopic {
+    /// Which of two settings of one topic is the newer: the version of its metadata. An older one never takes the
+    /// place of a newer one.
+    pub version: u64,
     /// Where its logs are.
     pub spec: Arc<TopicSpec>,
     /// How long a lease lasts.

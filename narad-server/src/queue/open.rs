@@ -1,72 +1,91 @@
 //! Opening partitions on first use: the log, and where its consumers were.
+//!
+//! An open runs in a task of its own, one at a time for each partition, to its end: a disk that hangs in one keeps
+//! nobody from what is open, and whoever asks for the same partition meanwhile shares the outcome.
 
 use std::{sync::Arc, time::Duration};
 
 use narad_core::{Error, plugin::PartitionId};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 
-use super::{
-    partition::PartitionQueue,
-    queues::Shared,
-    topic::{Cell, TopicQueue},
-};
+use super::{partition::PartitionQueue, queues::Shared, topic::TopicQueue};
 
 /// How long those who wait go without a partition that could not be opened before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Shared {
-    /// Opens what a consumer of `pinned` (of any partition when absent) needs and is not open.
+/// An open that runs, or has ended.
+#[derive(Debug, Clone)]
+pub(super) struct Opening(watch::Receiver<Option<Result<(), Error>>>);
+
+impl Opening {
+    /// Waits until it has ended. Dropping the future leaves the open running.
     ///
     /// # Errors
-    /// What kept the pinned partition from being opened; without one, only when not a single partition is open.
-    pub(super) async fn open_missing(
+    /// What kept the partition from being opened.
+    pub(super) async fn ended(mut self) -> Result<(), Error> {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
+            // The task is gone: a panic in a plugin, which was said where it was caught.
+            Err(_) => Err(Error::Closed),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.0.has_changed().is_ok()
+    }
+}
+
+impl Shared {
+    /// Has everything opened that a consumer of `pinned` (of any partition when absent) needs and that is shut.
+    pub(super) fn open_shut(
         self: &Arc<Self>,
         queue: &Arc<TopicQueue>,
         pinned: Option<PartitionId>,
-    ) -> Result<(), Error> {
-        if let Some(partition) = pinned {
-            return self.open(queue, partition).await;
-        }
-        let shut: Vec<PartitionId> = queue.with(|state| {
-            let shut = state.cells.iter().zip(0u32..).filter(|(cell, _)| cell.is_shut());
-            shut.map(|(_, index)| PartitionId(index)).collect()
-        });
-        let mut opens = JoinSet::new();
-        for partition in shut {
-            let (shared, queue) = (Arc::clone(self), Arc::clone(queue));
-            opens.spawn(async move { (partition, shared.open(&queue, partition).await) });
-        }
-        let mut failure = None;
-        while let Some(opened) = opens.join_next().await {
-            if let Ok((partition, Err(error))) = opened {
-                queue.with(|state| state.say_failing(partition, &error));
-                failure = Some(error);
-            }
-        }
-        let usable = queue.with(|state| state.dead || state.cells.iter().any(|cell| !cell.is_shut()));
-        failure.filter(|_| !usable).map_or(Ok(()), Err)
+    ) -> Vec<Opening> {
+        let shut = queue.with(|state| state.shut(pinned));
+        shut.into_iter().map(|partition| self.open(queue, partition)).collect()
     }
 
-    /// Opens one partition, unless it is open. One open of it runs at a time, and the others share its success.
-    pub(super) async fn open(&self, queue: &TopicQueue, partition: PartitionId) -> Result<(), Error> {
-        let look = |cell: &Cell| cell.is_shut().then(|| (Arc::clone(&cell.gate), cell.queue.is_some()));
-        let (spec, gate) = queue.with(|state| {
-            let spec = Arc::clone(&state.topic.spec);
-            (spec, state.cell(partition).map(|cell| look(cell).map(|(gate, _)| gate)))
-        });
-        let gate = match gate {
-            Some(Some(gate)) => gate,
-            Some(None) => return Ok(()),
-            None if queue.with(|state| state.dead) => return Ok(()),
-            None => {
-                let reason = format!("{partition}: topic {} has {}", spec.name, spec.partitions);
-                return Err(Error::InvalidArgument { name: "partition", reason });
+    /// Has a partition opened, be it open or not; those who wait are served before the outcome is told.
+    pub(super) fn open(self: &Arc<Self>, queue: &Arc<TopicQueue>, partition: PartitionId) -> Opening {
+        let (ended, ending) = watch::channel(None);
+        let opening = Opening(ending);
+        let running = queue.with(|state| {
+            let cell = state.cell(partition)?;
+            let running = cell.opening.clone().filter(Opening::is_running);
+            if running.is_none() {
+                cell.opening = Some(opening.clone());
             }
-        };
-        let _gate = gate.lock().await;
-        let Some((_, known)) = queue.with(|state| state.cell(partition).and_then(|cell| look(cell))) else {
-            return Ok(());
-        };
+            running
+        });
+        if let Some(running) = running {
+            return running;
+        }
+        let (shared, queue) = (Arc::clone(self), Arc::clone(queue));
+        tokio::spawn(async move {
+            let outcome = shared.open_partition(&queue, partition).await;
+            queue.with(|state| {
+                if let Some(cell) = state.cell(partition) {
+                    cell.opening = None;
+                }
+                if let Err(error) = &outcome {
+                    state.say_failing(partition, error);
+                }
+            });
+            let now = shared.now();
+            if queue.hand_out(&shared.store, &shared.signals, now) {
+                shared.signals.set_alarm(now.saturating_add(RETRY), queue.id);
+            }
+            ended.send_replace(Some(outcome));
+        });
+        opening
+    }
+
+    async fn open_partition(&self, queue: &TopicQueue, partition: PartitionId) -> Result<(), Error> {
+        let (spec, known) = queue.with(|state| {
+            let known = state.queue(partition).is_some();
+            (Arc::clone(&state.topic.spec), known)
+        });
         let log = self.store.log_async(&spec, partition).await?;
         let position = if known {
             None
@@ -102,21 +121,5 @@ impl Shared {
             }
         });
         Ok(())
-    }
-
-    /// Opens what those who wait need, beside the pump. What cannot be opened is tried again later.
-    pub(super) fn open_for_waiters(self: &Arc<Self>, queue: Arc<TopicQueue>) {
-        if queue.with(|state| std::mem::replace(&mut state.opening, true)) {
-            return;
-        }
-        let shared = Arc::clone(self);
-        tokio::spawn(async move {
-            _ = shared.open_missing(&queue, None).await;
-            queue.with(|state| state.opening = false);
-            let now = shared.now();
-            if queue.hand_out(&shared.store, &shared.signals, now) {
-                shared.signals.set_alarm(now.saturating_add(RETRY), queue.id);
-            }
-        });
     }
 }

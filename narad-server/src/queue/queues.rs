@@ -189,7 +189,7 @@ impl Shared {
     pub(super) fn look_at(self: &Arc<Self>, id: Incarnation) {
         let Some(queue) = self.find(id) else { return };
         if queue.hand_out(&self.store, &self.signals, self.now()) {
-            self.open_for_waiters(queue);
+            self.open_shut(&queue, None);
         }
     }
 

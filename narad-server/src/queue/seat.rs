@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use narad_core::plugin::PartitionId;
+use narad_core::{Error, plugin::PartitionId};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
 
 use super::{
+    open::Opening,
     queues::Shared,
     topic::TopicQueue,
     waiters::{Grant, Ticket, Waiter},
@@ -60,6 +61,23 @@ impl Seat {
                 () = self.signal.notified() => {}
                 () = sleep_until(until) => return,
             }
+        }
+    }
+
+    /// Waits until something was handed over, every one of `opens` has ended, or `until` has come. Returns what kept a
+    /// partition from being opened.
+    pub(super) async fn wait_for_opens(&self, opens: Vec<Opening>, until: Instant) -> Option<Error> {
+        let ended = async {
+            let mut failure = None;
+            for open in opens {
+                failure = open.ended().await.err().or(failure);
+            }
+            failure
+        };
+        tokio::select! {
+            biased;
+            failure = ended => failure,
+            () = self.wait(until) => None,
         }
     }
 

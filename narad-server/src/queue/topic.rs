@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::{
     QueueStats, QueueTopic, Receipt, Settle,
+    open::Opening,
     partition::{LeaseGone, PartitionQueue},
     pump::Signals,
     waiters::{Grant, Waiters},
@@ -36,8 +37,6 @@ pub(super) struct State {
     pub(super) turn: usize,
     /// The topic was deleted.
     pub(super) dead: bool,
-    /// Somebody opens partitions on behalf of those who wait.
-    pub(super) opening: bool,
     /// When the pump will look here because a lease ends.
     pub(super) alarm: Option<Duration>,
 }
@@ -51,8 +50,8 @@ pub(super) struct Cell {
     pub(super) log: Option<Log>,
     /// The last try to open it failed, which was said then.
     pub(super) failing: bool,
-    /// Held by whoever opens the partition.
-    pub(super) gate: Arc<tokio::sync::Mutex<()>>,
+    /// The open that runs, if one does.
+    pub(super) opening: Option<Opening>,
     /// Records that could not be read and were passed over.
     skipped: u64,
     /// Records that retention took before they were settled.
@@ -74,7 +73,6 @@ impl TopicQueue {
             waiters: Waiters::default(),
             turn: 0,
             dead: false,
-            opening: false,
             alarm: None,
         };
         state.grow();
@@ -86,16 +84,14 @@ impl TopicQueue {
         work(&mut self.state.lock())
     }
 
-    /// Takes over settings that changed.
+    /// Takes over settings that are newer than those in force: whoever looked the topic up before a change may come
+    /// later than the change.
     pub(super) fn configure(&self, topic: &QueueTopic) {
         self.with(|state| {
-            if !Arc::ptr_eq(&state.topic.spec, &topic.spec) {
+            if topic.version > state.topic.version {
                 state.topic = topic.clone();
                 state.grow();
             }
-            state.topic.visibility = topic.visibility;
-            state.topic.max_in_flight = topic.max_in_flight;
-            state.topic.max_acked_ahead = topic.max_acked_ahead;
         });
     }
 
@@ -184,6 +180,19 @@ impl State {
             self.say_lost(partition, oldest, lost);
             self.record(partition, store);
         }
+    }
+
+    /// The partitions that a consumer of `pinned`, of any when absent, needs and that are shut.
+    pub(super) fn shut(&self, pinned: Option<PartitionId>) -> Vec<PartitionId> {
+        let cells = self.cells.iter().zip(0u32..).map(|(cell, index)| (cell, PartitionId(index)));
+        let needed = cells.filter(|(_, partition)| pinned.is_none_or(|pinned| pinned == *partition));
+        needed.filter(|(cell, _)| cell.is_shut()).map(|(_, partition)| partition).collect()
+    }
+
+    /// Whether a consumer of `pinned`, of any when absent, can be given anything at all.
+    pub(super) fn is_usable(&self, pinned: Option<PartitionId>) -> bool {
+        let needed = pinned.map_or(self.cells.len(), |_| 1);
+        self.shut(pinned).len() < needed
     }
 
     /// Says that retention took records before they were settled.

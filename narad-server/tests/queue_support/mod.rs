@@ -65,8 +65,13 @@ impl Bed {
         spec.retention = Arc::new(NewestSegment);
         spec.wake = queues.notifier();
         spec.segment_bytes = segment_bytes;
-        let topic =
-            QueueTopic { spec: Arc::new(spec), visibility: HOUR, max_in_flight: 1024, max_acked_ahead: 1024 };
+        let topic = QueueTopic {
+            version: 1,
+            spec: Arc::new(spec),
+            visibility: HOUR,
+            max_in_flight: 1024,
+            max_acked_ahead: 1024,
+        };
         Self { disk: disk.clone(), store, queues, topic }
     }
 
