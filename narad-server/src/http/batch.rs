@@ -3,7 +3,7 @@
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -14,7 +14,8 @@ use serde_json::{json, value::RawValue};
 
 use super::{
     ApiError, App, access,
-    error::not_implemented,
+    body::MAX_BATCH_BYTES,
+    encoding::Encoding,
     identity::Identity,
     params::{TopicPath, is_object, json_body},
 };
@@ -51,8 +52,16 @@ pub(super) async fn produce(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     access::granted(&caller, Action::Produce, &topic)?;
-    refuse_encoding(&headers)?;
-    let BatchBody { messages } = json_body(&body)?;
+    let encoding = Encoding::of(&headers)?;
+    let _slot = app.0.produces.take(identity)?;
+    let messages = app.0.decoders.read(encoding, body, MAX_BATCH_BYTES, parse).await?;
+    let accepted = app.broker().produce_batch(&topic, messages).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!({"accepted": accepted}))).into_response())
+}
+
+/// The messages of a body, as they stand in it.
+fn parse(body: &[u8]) -> Result<Vec<Message>, ApiError> {
+    let BatchBody { messages } = json_body(body)?;
     if messages.len() > MAX_BATCH_MESSAGES {
         let message = format!("messages: 1 to {MAX_BATCH_MESSAGES}, not {}", messages.len());
         return Err(ApiError::bad_request(message));
@@ -60,21 +69,7 @@ pub(super) async fn produce(
     let messages = messages.iter().enumerate().map(|(index, raw)| {
         message(raw.get()).map_err(|reason| ApiError::bad_request(format!("message {index}: {reason}")))
     });
-    let messages = messages.collect::<Result<Vec<_>, _>>()?;
-    let _slot = app.0.produces.take(identity)?;
-    let accepted = app.broker().produce_batch(&topic, messages).await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"accepted": accepted}))).into_response())
-}
-
-fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
-    match headers.get(header::CONTENT_ENCODING) {
-        None => Ok(()),
-        Some(encoding) if encoding == "identity" => Ok(()),
-        Some(encoding) if encoding == "zstd" || encoding == "gzip" => {
-            Err(not_implemented("compressed bodies"))
-        }
-        Some(_) => Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: zstd or gzip")),
-    }
+    messages.collect()
 }
 
 fn message(raw: &str) -> Result<Message, String> {

@@ -17,13 +17,15 @@ use super::{ACK, ApiError, App, PRODUCE_BATCH};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
+/// A batch of messages, as it was sent and as it is once it is decoded.
+pub(super) const MAX_BATCH_BYTES: usize = 16 * MIB;
 /// Bytes beyond the limit that are read and thrown away.
 const DRAIN: usize = 32 * MIB;
 
 /// What the route takes, in bytes.
 fn limit(route: Option<&str>) -> usize {
     match route {
-        Some(PRODUCE_BATCH) => 16 * MIB,
+        Some(PRODUCE_BATCH) => MAX_BATCH_BYTES,
         Some(ACK) => 64 * KIB,
         _ => MIB,
     }

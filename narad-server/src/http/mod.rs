@@ -6,6 +6,7 @@ mod batch;
 mod body;
 mod counting;
 mod directories;
+mod encoding;
 mod error;
 mod guard;
 mod head;
@@ -34,7 +35,7 @@ use axum::{
 
 pub use identity::Peer;
 
-use self::{counting::RequestCounts, error::ApiError, identity::Slots};
+use self::{counting::RequestCounts, encoding::Decoders, error::ApiError, identity::Slots};
 use crate::{
     broker::Broker,
     config::{Config, Http},
@@ -80,6 +81,7 @@ struct AppInner {
     consumes: Slots,
     produces: Slots,
     requests: RequestCounts,
+    decoders: Decoders,
 }
 
 impl std::fmt::Debug for App {
@@ -99,6 +101,7 @@ impl App {
             access,
             shutting_down: AtomicBool::new(false),
             requests: RequestCounts::default(),
+            decoders: Decoders::default(),
         }))
     }
 
