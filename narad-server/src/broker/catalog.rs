@@ -205,6 +205,12 @@ impl Partitions for Catalog {
             Err(error) => Lookup::Unavailable(error),
         }
     }
+
+    fn count(&self, topic: &str, id: Incarnation) -> u32 {
+        let entries = self.entries.read();
+        let current = entries.get(topic).map(|cached| &cached.entry.topic).filter(|topic| topic.id == id);
+        current.map_or(0, |topic| topic.partitions)
+    }
 }
 
 /// The engine's form of a failure that is not the engine's.

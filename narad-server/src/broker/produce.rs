@@ -23,7 +23,8 @@ pub struct Message {
     pub key: Bytes,
     /// The message, 1 byte to 1 MiB.
     pub payload: Bytes,
-    /// The partition; wins over the key.
+    /// The partition; wins over the key. A message whose producer names it goes there and nowhere else: while it does
+    /// not take messages, it waits.
     pub partition: Option<PartitionId>,
 }
 
@@ -103,13 +104,14 @@ fn stage(entry: &TopicEntry, message: Message) -> Result<Staged, BrokerError> {
         let reason = format!("{} bytes; at most {MAX_KEY_BYTES} are taken", key.len());
         return Err(BrokerError::invalid("key", reason));
     }
-    let partitions = entry.topic.partitions;
+    let (partitions, pinned) = (entry.topic.partitions, partition.is_some());
     let partition = match partition {
         Some(partition) => check_partition(partition, partitions)?,
         None if key.is_empty() => entry.life.next_partition(partitions),
         None => placement::of_key(&key, partitions),
     };
-    Ok(Staged { topic: Arc::clone(&entry.topic.name), id: entry.topic.id, partition, key, payload })
+    let (topic, id) = (Arc::clone(&entry.topic.name), entry.topic.id);
+    Ok(Staged { topic, id, partition, pinned, key, payload })
 }
 
 pub(super) fn check_partition(partition: PartitionId, partitions: u32) -> Result<PartitionId, BrokerError> {

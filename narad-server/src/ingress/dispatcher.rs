@@ -1,13 +1,17 @@
 //! The task that moves records from the WAL to their partitions.
 //!
 //! One loop decides everything and waits for nothing but events; reads and commits run as jobs beside it. At most
-//! one commit runs for a partition at a time, so a partition keeps the order of the WAL.
+//! one commit runs to a partition at a time, so a partition keeps the order of the WAL.
+//!
+//! A partition that fails waits alone. After a while its messages, those apart whose producer named it, go to the next
+//! partition of the topic that works; once a probe of it succeeds, it gets what comes then. A message is in one lane
+//! and at most one commit all the time, so none is committed twice, unless a commit that was answered with an error
+//! turns out to be on disk after a crash.
 
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
     sync::Arc,
-    time::Duration,
 };
 
 use narad_core::{
@@ -24,10 +28,11 @@ use tokio::{
 use super::{
     IngressOptions, Partitions,
     backlog::Backlog,
+    failing::{Failing, later, siblings},
     job::{self, End, Report},
     lane::{Lane, Pending},
     progress::Progress,
-    route::{self, Route},
+    route::{self, Address, Route},
 };
 
 /// What one read of the WAL asks for, at most.
@@ -40,6 +45,25 @@ const LANE_SHARE: usize = 8;
 enum Done {
     Read(Result<ReadBatch, Error>),
     Commit(Report),
+}
+
+/// A commit that runs.
+struct Running {
+    /// The lane whose records it carries.
+    lane: Arc<Route>,
+    /// The partition it goes to.
+    target: Arc<Route>,
+    since: Instant,
+}
+
+/// What a lane does next.
+enum Plan {
+    /// A commit to its own partition.
+    Own,
+    /// A commit to one that stands in for it.
+    Elsewhere(Arc<Route>),
+    /// Nothing before then; without a time, before another commit has ended.
+    Wait(Option<Instant>),
 }
 
 /// The dispatcher's state. Make one with [`new`](Self::new), then [`run`](Self::run) it.
@@ -55,8 +79,8 @@ pub(super) struct Dispatcher {
     /// The lanes that have records waiting and no commit running, each once, in the order of their turns.
     turns: VecDeque<Arc<Route>>,
     jobs: JoinSet<Done>,
-    /// Which lane a running commit belongs to.
-    commits: HashMap<Id, Arc<Route>>,
+    commits: HashMap<Id, Running>,
+    failing: Failing,
     /// Whether a read of the WAL runs.
     reading: bool,
     /// Not to be read before; set when a read failed.
@@ -88,6 +112,7 @@ impl Dispatcher {
             turns: VecDeque::new(),
             jobs: JoinSet::new(),
             commits: HashMap::new(),
+            failing: Failing::default(),
             reading: false,
             read_at: None,
             read_failing: false,
@@ -151,24 +176,87 @@ impl Dispatcher {
                 return look_at;
             }
             let Some(route) = self.turns.pop_front() else { break };
-            let Some(lane) = self.lanes.get_mut(&route) else { continue };
-            if let Some(at) = lane.not_before(!self.commits.is_empty(), &self.options, now) {
-                look_at = Some(look_at.map_or(at, |earlier| earlier.min(at)));
+            let Some(lane) = self.lanes.get(&route) else { continue };
+            let plan = self.plan(&route, lane, now);
+            if let Plan::Wait(at) = plan {
+                look_at = [look_at, at.filter(|&at| at > now)].into_iter().flatten().min();
                 self.turns.push_back(route);
                 continue;
             }
-            let before = lane.held();
-            let work = lane.start(&self.options, now);
-            let after = lane.held();
-            self.release(before, after);
-            let (wal, partitions) = (self.wal.clone(), Arc::clone(&self.partitions));
-            let (options, of) = (Arc::clone(&self.options), Arc::clone(&route));
-            let task = self.jobs.spawn(async move {
-                Done::Commit(job::run(wal, partitions.as_ref(), &of, work, &options).await)
-            });
-            self.commits.insert(task.id(), route);
+            self.start(route, plan, now);
         }
         look_at
+    }
+
+    fn plan(&self, route: &Route, lane: &Lane, now: Instant) -> Plan {
+        if let Some(at) = lane.read_at().filter(|&at| at > now) {
+            return Plan::Wait(Some(at));
+        }
+        let (Some(probe_at), Some(reroute_at)) =
+            (self.failing.probe_at(route), self.failing.reroute_at(route, &self.options))
+        else {
+            if self.running_to(route).is_some() {
+                return Plan::Wait(None);
+            }
+            let at = lane.not_before(!self.commits.is_empty(), &self.options, now);
+            return at.map_or(Plan::Own, |at| Plan::Wait(Some(at)));
+        };
+        if probe_at <= now && self.running_to(route).is_none() {
+            return Plan::Own;
+        }
+        if !lane.may_go_elsewhere() {
+            return Plan::Wait(Some(probe_at));
+        }
+        if reroute_at > now {
+            return Plan::Wait(Some(probe_at.min(reroute_at)));
+        }
+        match self.stand_in(route, now) {
+            Some(target) if self.running_to(&target).is_none() => Plan::Elsewhere(Arc::new(target)),
+            _ => Plan::Wait(Some(probe_at)),
+        }
+    }
+
+    fn running_to(&self, target: &Route) -> Option<&Running> {
+        self.commits.values().find(|running| *running.target == *target)
+    }
+
+    /// The partition that takes the messages of `home`, which fails: the next one that neither fails nor hangs, or else
+    /// one whose turn to be tried again it is and that has no messages of its own to be tried with.
+    fn stand_in(&self, home: &Route, now: Instant) -> Option<Route> {
+        let count = self.partitions.count(&home.topic, home.id);
+        let hangs = |target: &Route| {
+            let running = self.running_to(target);
+            running.is_some_and(|running| later(running.since, self.options.reroute_after) <= now)
+        };
+        siblings(home, count).find(|target| !self.failing.contains(target) && !hangs(target)).or_else(|| {
+            siblings(home, count).find(|target| {
+                let due = self.failing.probe_at(target).is_some_and(|at| at <= now);
+                due && !self.lanes.contains_key(target) && self.running_to(target).is_none()
+            })
+        })
+    }
+
+    fn start(&mut self, route: Arc<Route>, plan: Plan, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(&route) else { return };
+        let before = lane.held();
+        let (work, target) = match plan {
+            Plan::Elsewhere(target) => (lane.start_elsewhere(&self.options, now), target),
+            Plan::Own | Plan::Wait(_) => (lane.start(&self.options, now), Arc::clone(&route)),
+        };
+        let after = lane.held();
+        self.release(before, after);
+        if target != route && self.failing.rerouted(&route) {
+            tracing::warn!(
+                topic = &*route.topic, partition = %route.partition, to = %target.partition,
+                "messages go to another partition until theirs takes messages again"
+            );
+        }
+        let (wal, partitions) = (self.wal.clone(), Arc::clone(&self.partitions));
+        let (options, of) = (Arc::clone(&self.options), Arc::clone(&target));
+        let task = self.jobs.spawn(async move {
+            Done::Commit(job::run(wal, partitions.as_ref(), &of, work, &options).await)
+        });
+        self.commits.insert(task.id(), Running { lane: route, target, since: now });
     }
 
     fn finish(&mut self, done: Result<(Id, Done), JoinError>) {
@@ -223,17 +311,18 @@ impl Dispatcher {
 
     /// Puts a record into its partition's lane.
     fn accept(&mut self, record: Record, now: Instant) {
-        let Some((route, key)) = route::decode(&record.key) else {
+        let Some(Address { route, pinned, key }) = route::decode(&record.key) else {
             return self.lose(record.offset, record.offset.saturating_add(1));
         };
-        let pending = Pending { offset: record.offset, key, payload: record.payload };
+        let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
         let route = Arc::new(route);
         let lane = self.lanes.entry(Arc::clone(&route)).or_default();
         if lane.is_idle() {
-            self.turns.push_back(route);
+            self.turns.push_back(Arc::clone(&route));
         }
         let before = lane.held();
-        let keep = before.0 < self.options.memory_records / LANE_SHARE
+        let keep = !self.failing.contains(&route)
+            && before.0 < self.options.memory_records / LANE_SHARE
             && before.1 < self.options.memory_bytes / LANE_SHARE;
         lane.push(pending, keep, now);
         let after = lane.held();
@@ -253,39 +342,44 @@ impl Dispatcher {
 
     /// Takes in what became of a commit; without a report all of it remains to be done.
     fn settle(&mut self, id: Id, report: Option<Report>, now: Instant) {
-        let Some(route) = self.commits.remove(&id) else { return };
+        let Some(Running { lane: route, target, .. }) = self.commits.remove(&id) else { return };
         let Some(lane) = self.lanes.get_mut(&route) else { return };
-        let report = report.unwrap_or_else(|| Report {
+        let Report { mut done, back, end } = report.unwrap_or_else(|| Report {
             done: Vec::new(),
-            back: lane.in_flight().to_vec(),
+            back: lane.in_flight(),
             end: End::Failed(Error::Closed),
         });
-        let before = lane.held();
-        let mut done = report.done;
-        match report.end {
+        let (before, gone) = (lane.held(), matches!(end, End::Gone));
+        lane.set_read_at(matches!(end, End::Unread(_)).then(|| later(now, self.options.retry)));
+        let (topic, partition) = (&*target.topic, target.partition);
+        match end {
             End::Good => {
-                if lane.is_failing() {
-                    tracing::info!(topic = &*route.topic, partition = %route.partition, "partition takes messages again");
+                if self.failing.remove(&target) {
+                    tracing::info!(topic, %partition, "partition takes messages again");
                 }
-                lane.end(report.back, None, now);
             }
             End::Gone => {
-                lane.end(report.back, None, now);
-                done.extend(lane.discard());
-                tracing::warn!(
-                    topic = &*route.topic, id = %route.id, partition = %route.partition, messages = done.len(),
-                    "messages of a topic that is no more were dropped"
-                );
+                self.failing.remove(&target);
             }
             End::Failed(error) => {
-                if !lane.is_failing() {
+                if self.failing.failed(&target, &self.options, now) {
                     tracing::error!(
-                        topic = &*route.topic, partition = %route.partition, %error,
+                        topic, %partition, %error,
                         "partition does not take messages; they wait in the produce log"
                     );
                 }
-                lane.end(report.back, Some(later(now, self.options.retry)), now);
             }
+            End::Unread(error) => {
+                tracing::error!(topic, %partition, %error, "messages cannot be read from the produce log; trying again");
+            }
+        }
+        lane.end(&back, self.failing.contains(&route), now);
+        if gone {
+            done.extend(lane.discard());
+            tracing::warn!(
+                topic, id = %route.id, partition = %route.partition, messages = done.len(),
+                "messages of a topic that is no more were dropped"
+            );
         }
         let (after, waits) = (lane.held(), lane.is_waiting());
         self.release(before, after);
@@ -313,13 +407,11 @@ impl Dispatcher {
 
     /// Whether nothing is left but what failing partitions do not take.
     fn is_drained(&self) -> bool {
-        let stuck = |route: &Arc<Route>| self.lanes.get(route).is_none_or(Lane::is_failing);
+        let stuck = |route: &Arc<Route>| {
+            self.failing.contains(route) || self.lanes.get(route).is_none_or(|lane| lane.read_at().is_some())
+        };
         self.jobs.is_empty()
             && (self.progress.read_to() >= self.wal.high_watermark() || self.read_at.is_some())
             && self.turns.iter().all(stuck)
     }
-}
-
-fn later(now: Instant, wait: Duration) -> Instant {
-    now.checked_add(wait).unwrap_or(now)
 }

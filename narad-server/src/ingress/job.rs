@@ -13,7 +13,7 @@ use narad_core::{
 use super::{
     IngressOptions, Lookup, Partitions,
     lane::{Pending, Work},
-    route::{self, Route},
+    route::{self, Address, Route},
 };
 
 /// How often a log that was closed between the lookup and the commit is looked up again at once.
@@ -39,9 +39,12 @@ pub(super) enum End {
     Gone,
     /// The partition did not take its records.
     Failed(Error),
+    /// The produce log did not give the records back, which says nothing of the partition.
+    Unread(Error),
 }
 
-/// Carries out `work` for the partition that `route` names.
+/// Carries out `work` with the partition that `route` names, be it the one that the records are for or one that stands in
+/// for it.
 pub(super) async fn run(
     wal: Log,
     partitions: &dyn Partitions,
@@ -57,7 +60,7 @@ pub(super) async fn run(
             Err(error) => {
                 let done = std::mem::take(&mut report.done);
                 let back = offsets.into_iter().filter(|offset| !done.contains(offset)).collect();
-                return Report { done, back, end: End::Failed(error) };
+                return Report { done, back, end: End::Unread(error) };
             }
         },
     };
@@ -90,8 +93,8 @@ async fn reread(
             lose(expected..record.offset, report);
             expected = record.offset.saturating_add(1);
             match route::decode(&record.key) {
-                Some((_, key)) => {
-                    let pending = Pending { offset: record.offset, key, payload: record.payload };
+                Some(Address { pinned, key, .. }) => {
+                    let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
                     cost += pending.cost();
                     records.push(pending);
                 }

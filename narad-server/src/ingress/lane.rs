@@ -1,7 +1,8 @@
 //! The queue of one partition inside the dispatcher, in WAL order.
 //!
 //! Records wait with their content while there is room, and as bare offsets beyond that, to be read from the WAL
-//! again: a partition that does not take its records must not fill the memory that the others need.
+//! again: a partition that does not take its records must not fill the memory that the others need. Bare offsets stand
+//! in two lines, so that those that may go to another partition do not have to be looked for among those that wait.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -19,6 +20,8 @@ const RECORD_OVERHEAD: usize = 96;
 pub(super) struct Pending {
     /// Its place in the WAL.
     pub(super) offset: Offset,
+    /// Whether its producer named the partition.
+    pub(super) pinned: bool,
     pub(super) key: Bytes,
     pub(super) payload: Bytes,
 }
@@ -39,12 +42,53 @@ pub(super) enum Work {
     Reread(Vec<Offset>),
 }
 
-impl Work {
-    pub(super) fn offsets(&self) -> Vec<Offset> {
-        match self {
-            Self::Loaded(records) => records.iter().map(|record| record.offset).collect(),
-            Self::Reread(offsets) => offsets.clone(),
-        }
+/// Bare offsets, each line ascending.
+#[derive(Debug, Default)]
+struct Offsets {
+    /// Of messages that may go to another partition.
+    free: VecDeque<Offset>,
+    /// Of messages whose producer named this one.
+    pinned: VecDeque<Offset>,
+}
+
+impl Offsets {
+    fn is_empty(&self) -> bool {
+        self.free.is_empty() && self.pinned.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.free.len() + self.pinned.len()
+    }
+
+    fn push(&mut self, Place { offset, pinned }: Place) {
+        if pinned { self.pinned.push_back(offset) } else { self.free.push_back(offset) }
+    }
+
+    fn pop(&mut self) -> Option<Place> {
+        let pinned = match (self.free.front(), self.pinned.front()) {
+            (Some(free), Some(pinned)) => pinned < free,
+            (free, _) => free.is_none(),
+        };
+        let offset = if pinned { self.pinned.pop_front() } else { self.free.pop_front() }?;
+        Some(Place { offset, pinned })
+    }
+
+    fn append(&mut self, mut later: Self) {
+        self.free.append(&mut later.free);
+        self.pinned.append(&mut later.pinned);
+    }
+}
+
+/// A record without its content.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: Offset,
+    pinned: bool,
+}
+
+impl From<&Pending> for Place {
+    fn from(record: &Pending) -> Self {
+        Self { offset: record.offset, pinned: record.pinned }
     }
 }
 
@@ -54,24 +98,24 @@ pub(super) struct Lane {
     loaded: VecDeque<Pending>,
     /// The cost of `loaded`.
     loaded_cost: usize,
-    offsets: VecDeque<Offset>,
+    offsets: Offsets,
     /// When the first of what waits arrived, for the linger.
     waiting_since: Option<Instant>,
-    /// Not to be tried before; set by a failure.
-    retry_at: Option<Instant>,
     /// What the commit that runs now carries; empty when none runs.
-    in_flight: Vec<Offset>,
+    in_flight: Vec<Place>,
+    /// Nothing is to be read from the WAL again before; set when that failed.
+    read_at: Option<Instant>,
 }
 
 impl Lane {
     /// Adds a record behind all others. It keeps its content only if `keep` and nothing before it lost its own.
     pub(super) fn push(&mut self, record: Pending, keep: bool, now: Instant) {
         self.waiting_since.get_or_insert(now);
-        if keep && self.offsets.is_empty() && self.retry_at.is_none() {
+        if keep && self.offsets.is_empty() {
             self.loaded_cost += record.cost();
             self.loaded.push_back(record);
         } else {
-            self.offsets.push_back(record.offset);
+            self.offsets.push((&record).into());
         }
     }
 
@@ -95,21 +139,29 @@ impl Lane {
         !self.in_flight.is_empty()
     }
 
-    /// Whether its last commit failed.
-    pub(super) fn is_failing(&self) -> bool {
-        self.retry_at.is_some()
+    /// Whether something waits that another partition may take, now that this one fails.
+    pub(super) fn may_go_elsewhere(&self) -> bool {
+        !self.offsets.free.is_empty()
     }
 
-    /// Until when the lane is to be left alone; `None`: it can start. A small batch lingers while others run.
+    /// When the records may be read from the WAL again, if that failed.
+    pub(super) fn read_at(&self) -> Option<Instant> {
+        self.read_at
+    }
+
+    /// Nothing is to be read from the WAL again before `at`, if that failed.
+    pub(super) fn set_read_at(&mut self, at: Option<Instant>) {
+        self.read_at = at;
+    }
+
+    /// Until when a lane whose partition works is to be left alone; `None`: it can start. A small batch lingers while
+    /// others run.
     pub(super) fn not_before(
         &self,
         others_run: bool,
         options: &IngressOptions,
         now: Instant,
     ) -> Option<Instant> {
-        if let Some(retry_at) = self.retry_at {
-            return Some(retry_at).filter(|&at| at > now);
-        }
         let small = self.offsets.is_empty()
             && self.loaded.len() < options.batch_records
             && self.loaded_cost < options.batch_bytes;
@@ -117,60 +169,78 @@ impl Lane {
         self.waiting_since.filter(|_| lingers)?.checked_add(options.linger).filter(|&at| at > now)
     }
 
-    /// Takes the next batch out, for a commit that begins now.
+    /// Takes the next batch out, for a commit to its own partition that begins now.
     pub(super) fn start(&mut self, options: &IngressOptions, now: Instant) -> Work {
-        let work = if self.loaded.is_empty() {
+        if self.loaded.is_empty() {
             let count = self.offsets.len().min(options.batch_records.max(1));
-            Work::Reread(self.offsets.drain(..count).collect())
-        } else {
-            let (mut records, mut bytes) = (Vec::new(), 0usize);
-            while let Some(record) = self.loaded.pop_front() {
-                let cost = record.cost();
-                let full = bytes.saturating_add(cost) > options.batch_bytes;
-                if !records.is_empty() && (full || records.len() >= options.batch_records) {
-                    self.loaded.push_front(record);
-                    break;
-                }
-                bytes += cost;
-                self.loaded_cost -= cost;
-                records.push(record);
+            let places = std::iter::from_fn(|| self.offsets.pop()).take(count).collect();
+            return self.reread(places, now);
+        }
+        let (mut records, mut bytes) = (Vec::new(), 0usize);
+        while let Some(record) = self.loaded.pop_front() {
+            let cost = record.cost();
+            let full = bytes.saturating_add(cost) > options.batch_bytes;
+            if !records.is_empty() && (full || records.len() >= options.batch_records) {
+                self.loaded.push_front(record);
+                break;
             }
-            Work::Loaded(records)
-        };
-        self.in_flight = work.offsets();
+            bytes += cost;
+            self.loaded_cost -= cost;
+            records.push(record);
+        }
+        self.in_flight = records.iter().map(Place::from).collect();
         self.waiting_since = self.is_waiting().then_some(now);
-        work
+        Work::Loaded(records)
     }
 
-    /// The running commit has ended; `back` is what of it remains to be done, ascending. After a failure the lane
-    /// waits until `retry_at`, and lets go of all content.
-    pub(super) fn end(&mut self, back: Vec<Offset>, retry_at: Option<Instant>, now: Instant) {
-        self.in_flight.clear();
-        self.retry_at = retry_at;
-        if retry_at.is_some() || !back.is_empty() {
-            let loaded = std::mem::take(&mut self.loaded);
-            self.loaded_cost = 0;
+    /// Takes the next batch out, for a commit to another partition that begins now.
+    pub(super) fn start_elsewhere(&mut self, options: &IngressOptions, now: Instant) -> Work {
+        let count = self.offsets.free.len().min(options.batch_records.max(1));
+        let places = self.offsets.free.drain(..count).map(|offset| Place { offset, pinned: false }).collect();
+        self.reread(places, now)
+    }
+
+    fn reread(&mut self, places: Vec<Place>, now: Instant) -> Work {
+        self.in_flight = places;
+        self.waiting_since = self.is_waiting().then_some(now);
+        Work::Reread(self.in_flight())
+    }
+
+    /// The running commit has ended; `back` is what of it remains to be done, ascending. When something does, or its
+    /// partition `fails`, the lane lets go of all content.
+    pub(super) fn end(&mut self, back: &[Offset], fails: bool, now: Instant) {
+        let in_flight = std::mem::take(&mut self.in_flight);
+        if fails || !back.is_empty() {
             let later = std::mem::take(&mut self.offsets);
-            self.offsets.extend(back);
-            self.offsets.extend(loaded.into_iter().map(|record| record.offset));
-            self.offsets.extend(later);
+            for place in in_flight.into_iter().filter(|place| back.binary_search(&place.offset).is_ok()) {
+                self.offsets.push(place);
+            }
+            self.let_go();
+            self.offsets.append(later);
         }
         self.waiting_since = self.is_waiting().then_some(now);
     }
 
+    /// What is loaded waits behind the offsets that are there.
+    fn let_go(&mut self) {
+        for record in std::mem::take(&mut self.loaded) {
+            self.offsets.push((&record).into());
+        }
+        self.loaded_cost = 0;
+    }
+
     /// What the running commit carries.
-    pub(super) fn in_flight(&self) -> &[Offset] {
-        &self.in_flight
+    pub(super) fn in_flight(&self) -> Vec<Offset> {
+        self.in_flight.iter().map(|place| place.offset).collect()
     }
 
     /// Empties the lane: its partition is no more. Returns what waited.
     pub(super) fn discard(&mut self) -> Vec<Offset> {
-        let mut all: Vec<Offset> =
-            std::mem::take(&mut self.loaded).into_iter().map(|record| record.offset).collect();
-        all.extend(std::mem::take(&mut self.offsets));
-        self.loaded_cost = 0;
+        let later = std::mem::take(&mut self.offsets);
+        self.let_go();
+        self.offsets.append(later);
         self.waiting_since = None;
-        all
+        std::iter::from_fn(|| self.offsets.pop().map(|place| place.offset)).collect()
     }
 }
 
@@ -179,11 +249,14 @@ mod tests {
     use super::*;
 
     fn record(offset: u32) -> Pending {
-        Pending { offset: offset.into(), key: Bytes::new(), payload: Bytes::from_static(b"x") }
+        Pending { offset: offset.into(), pinned: false, key: Bytes::new(), payload: Bytes::from_static(b"x") }
     }
 
     fn offsets(work: &Work) -> Vec<u64> {
-        work.offsets().into_iter().map(Offset::get).collect()
+        match work {
+            Work::Loaded(records) => records.iter().map(|record| record.offset.get()).collect(),
+            Work::Reread(offsets) => offsets.iter().map(|offset| offset.get()).collect(),
+        }
     }
 
     #[test]
@@ -195,18 +268,15 @@ mod tests {
         assert!(matches!(work, Work::Loaded(_)) && lane.is_busy());
         assert_eq!(offsets(&work), [0, 1]);
         lane.push(record(5), true, now);
-        let retry_at = now + options.retry;
-        lane.end(work.offsets(), Some(retry_at), now);
+        lane.end(&lane.in_flight(), true, now);
         assert_eq!(lane.held(), (0, 0));
         lane.push(record(6), true, now);
-        assert_eq!(lane.not_before(false, &options, now), Some(retry_at));
-        assert_eq!(lane.not_before(false, &options, retry_at), None);
         let mut seen = Vec::new();
         while lane.is_waiting() {
             let work = lane.start(&options, now);
             assert!(matches!(work, Work::Reread(_)));
             seen.extend(offsets(&work));
-            lane.end(Vec::new(), None, now);
+            lane.end(&[], false, now);
         }
         assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6]);
         assert!(lane.is_idle());
@@ -219,6 +289,28 @@ mod tests {
         (0..2).for_each(|n| lane.push(record(n), true, now));
         assert_eq!(offsets(&lane.start(&options, now)), [0]);
         assert_eq!(lane.held().0, 1);
+    }
+
+    #[test]
+    fn what_is_pinned_stays_in_its_place_while_the_rest_goes_elsewhere() {
+        let (options, now) = (IngressOptions { batch_records: 2, ..Default::default() }, Instant::now());
+        let mut lane = Lane::default();
+        (0..6).for_each(|n| lane.push(Pending { pinned: n % 3 == 0, ..record(n) }, false, now));
+        let first = lane.start(&options, now);
+        assert_eq!(offsets(&first), [0, 1], "its own partition gets them in order");
+        lane.end(&lane.in_flight(), true, now);
+        let elsewhere = lane.start_elsewhere(&options, now);
+        assert_eq!(offsets(&elsewhere), [1, 2]);
+        lane.end(&[2u32.into()], true, now);
+        assert!(lane.may_go_elsewhere());
+        lane.push(Pending { pinned: true, ..record(6) }, true, now);
+        lane.push(record(7), true, now);
+        let mut rest = Vec::new();
+        while lane.is_waiting() {
+            rest.extend(offsets(&lane.start(&options, now)));
+            lane.end(&[], false, now);
+        }
+        assert_eq!(rest, [0, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]

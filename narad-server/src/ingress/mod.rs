@@ -11,6 +11,7 @@
 mod backlog;
 mod checkpoint;
 mod dispatcher;
+mod failing;
 mod heal;
 mod job;
 mod keeper;
@@ -41,6 +42,10 @@ pub trait Partitions: Send + Sync + 'static {
     /// Called before each commit, for at most one commit of a partition at a time. `Gone` is final: the records are
     /// dropped, so it may be answered only when the metastore confirms that this incarnation is no more.
     async fn partition(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Lookup;
+
+    /// How many partitions `topic` has in its life `id`, as far as is known without asking anybody; 0 when it is not.
+    /// Decides who stands in for a partition that fails, and nothing else.
+    fn count(&self, topic: &str, id: Incarnation) -> u32;
 }
 
 /// What [`Partitions::partition`] found.
@@ -63,6 +68,9 @@ pub struct Staged {
     pub id: Incarnation,
     /// The partition.
     pub partition: PartitionId,
+    /// Whether the producer named the partition: then the message waits for it, however long it fails. Otherwise it
+    /// goes to another one of the topic when this one does not take messages for a while.
+    pub pinned: bool,
     /// The message's key; empty when there is none.
     pub key: Bytes,
     /// The message.

@@ -29,6 +29,8 @@ pub struct IngressOptions {
     pub linger: Duration,
     /// How long a partition that failed is left alone before it is tried again.
     pub retry: Duration,
+    /// How long a partition fails before messages whose producer did not name it go to the next one that works.
+    pub reroute_after: Duration,
     /// How often the checkpoint is synced while it advances, and the bound on what a power loss repeats.
     pub checkpoint_sync: Duration,
     /// The first wait before a poisoned WAL is reopened; it doubles with each failure.
@@ -51,6 +53,7 @@ impl Default for IngressOptions {
             batch_bytes: 4 << 20,
             linger: Duration::from_millis(2),
             retry: Duration::from_secs(1),
+            reroute_after: Duration::from_secs(3),
             checkpoint_sync: Duration::from_secs(1),
             heal_first: Duration::from_secs(1),
             heal_longest: Duration::from_secs(60),

@@ -3,7 +3,7 @@
 //!
 //! | offset | size | field | |
 //! | --- | --- | --- | --- |
-//! | 0 | 1 | version | 1 |
+//! | 0 | 1 | version | 1; 2 when the producer named the partition |
 //! | 1 | 16 | incarnation | as in the topic's marker: 16 lower-case hexadecimal digits |
 //! | 17 | 4 | partition | u32, big-endian |
 //! | 21 | 2 | topic length | u16, big-endian, ≥ 1 |
@@ -19,7 +19,10 @@ use narad_core::plugin::{Incarnation, PartitionId};
 
 use super::Staged;
 
-const VERSION: u8 = 1;
+/// The partition was chosen for the message, and another one does as well.
+const FREE: u8 = 1;
+/// The producer named the partition: the message goes there or waits.
+const PINNED: u8 = 2;
 const INCARNATION_LEN: usize = 16;
 /// Bytes before the topic's name.
 const FIXED_LEN: usize = 1 + INCARNATION_LEN + 4 + 2;
@@ -32,6 +35,16 @@ pub(super) struct Route {
     pub(super) partition: PartitionId,
 }
 
+/// What the key field of a WAL record says.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) route: Route,
+    /// Whether the producer named the partition.
+    pub(super) pinned: bool,
+    /// The message's own key.
+    pub(super) key: Bytes,
+}
+
 /// Bytes a message's WAL record takes for key and payload together.
 pub(super) fn stored_len(message: &Staged) -> usize {
     FIXED_LEN + message.topic.len() + message.key.len() + message.payload.len()
@@ -41,7 +54,7 @@ pub(super) fn stored_len(message: &Staged) -> usize {
 pub(super) fn encode(message: &Staged, out: &mut Vec<u8>) -> Option<()> {
     let topic_len = u16::try_from(message.topic.len()).ok().filter(|&len| len > 0)?;
     out.clear();
-    out.push(VERSION);
+    out.push(if message.pinned { PINNED } else { FREE });
     out.extend_from_slice(message.id.to_string().as_bytes());
     out.extend_from_slice(&message.partition.0.to_be_bytes());
     out.extend_from_slice(&topic_len.to_be_bytes());
@@ -50,13 +63,14 @@ pub(super) fn encode(message: &Staged, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Reads the key field of a WAL record: the route, and the message's key as a view. `None` when it is not one that
-/// this version wrote.
-pub(super) fn decode(field: &Bytes) -> Option<(Route, Bytes)> {
+/// Reads the key field of a WAL record; the message's key is a view. `None` when it is not one that this version wrote.
+pub(super) fn decode(field: &Bytes) -> Option<Address> {
     let (&version, rest) = field.split_first()?;
-    if version != VERSION {
-        return None;
-    }
+    let pinned = match version {
+        FREE => false,
+        PINNED => true,
+        _ => return None,
+    };
     let (incarnation, rest) = rest.split_first_chunk::<INCARNATION_LEN>()?;
     let (partition, rest) = rest.split_first_chunk::<4>()?;
     let (topic_len, rest) = rest.split_first_chunk::<2>()?;
@@ -69,7 +83,7 @@ pub(super) fn decode(field: &Bytes) -> Option<(Route, Bytes)> {
         id: std::str::from_utf8(incarnation).ok()?.parse().ok()?,
         partition: PartitionId(u32::from_be_bytes(*partition)),
     };
-    Some((route, field.slice_ref(key)))
+    Some(Address { route, pinned, key: field.slice_ref(key) })
 }
 
 #[cfg(test)]
@@ -81,6 +95,7 @@ mod tests {
             topic: topic.into(),
             id: Incarnation::new(0xAB),
             partition: PartitionId(7),
+            pinned: false,
             key: Bytes::from_static(key),
             payload: Bytes::from_static(b"payload"),
         }
@@ -92,12 +107,16 @@ mod tests {
         encode(&message("orders", b"k1"), &mut field).unwrap();
         assert_eq!(field, b"\x0100000000000000ab\0\0\0\x07\0\x06ordersk1");
         assert_eq!(stored_len(&message("orders", b"k1")), field.len() + 7);
-        let (route, key) = decode(&Bytes::from(field)).unwrap();
+        let Address { route, pinned, key } = decode(&Bytes::from(field)).unwrap();
         assert_eq!(
             (&*route.topic, route.id, route.partition),
             ("orders", Incarnation::new(0xAB), PartitionId(7))
         );
-        assert_eq!(key, "k1");
+        assert_eq!((pinned, &*key), (false, &b"k1"[..]));
+        let mut field = Vec::new();
+        encode(&Staged { pinned: true, ..message("orders", b"k1") }, &mut field).unwrap();
+        assert_eq!(field[0], 2);
+        assert!(decode(&Bytes::from(field)).unwrap().pinned);
     }
 
     #[test]
@@ -105,11 +124,13 @@ mod tests {
         let mut field = Vec::new();
         encode(&message("orders", b""), &mut field).unwrap();
         for len in 0..field.len() {
-            assert_eq!(decode(&Bytes::copy_from_slice(&field[..len])), None, "{len} bytes");
+            assert!(decode(&Bytes::copy_from_slice(&field[..len])).is_none(), "{len} bytes");
         }
-        assert!(decode(&Bytes::from(field.clone())).is_some_and(|(_, key)| key.is_empty()));
-        field[0] = 2;
-        assert_eq!(decode(&Bytes::from(field)), None);
+        assert!(decode(&Bytes::from(field.clone())).is_some_and(|address| address.key.is_empty()));
+        for version in [0, 3] {
+            field[0] = version;
+            assert!(decode(&Bytes::from(field.clone())).is_none());
+        }
     }
 
     #[test]

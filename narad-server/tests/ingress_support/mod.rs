@@ -4,7 +4,10 @@
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -38,6 +41,7 @@ pub struct Fake {
     panicking: Mutex<HashSet<PartitionId>>,
     lookups: Mutex<HashMap<PartitionId, u64>>,
     looked_up: Notify,
+    count: AtomicU32,
 }
 
 impl Fake {
@@ -50,7 +54,13 @@ impl Fake {
             panicking: Mutex::default(),
             lookups: Mutex::default(),
             looked_up: Notify::new(),
+            count: AtomicU32::new(0),
         })
+    }
+
+    /// From here on every topic has so many partitions, which stand in for each other.
+    pub fn set_count(&self, count: u32) {
+        self.count.store(count, Ordering::SeqCst);
     }
 
     pub fn log(&self, topic: &str, id: Incarnation, partition: u32) -> Log {
@@ -143,6 +153,10 @@ impl Partitions for Fake {
         }
         Lookup::Open(self.log(topic, id, partition.0))
     }
+
+    fn count(&self, _: &str, _: Incarnation) -> u32 {
+        self.count.load(Ordering::SeqCst)
+    }
 }
 
 pub fn texts(records: &[Record]) -> Vec<String> {
@@ -161,6 +175,7 @@ pub fn runtime(disk: &SimDisk) -> Runtime {
 pub fn quick() -> IngressOptions {
     let mut options = IngressOptions::default();
     options.retry = Duration::from_millis(20);
+    options.reroute_after = Duration::from_millis(60);
     options.heal_first = Duration::from_millis(20);
     options.checkpoint_sync = Duration::from_millis(20);
     options
@@ -183,6 +198,7 @@ pub fn message(partition: u32, payload: impl Into<String>) -> Staged {
         topic: "orders".into(),
         id: ID,
         partition: PartitionId(partition),
+        pinned: false,
         key: Bytes::from_static(b"k"),
         payload: Bytes::from(payload.into()),
     }
