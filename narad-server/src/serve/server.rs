@@ -12,6 +12,7 @@ use super::{
     ServeError,
     accept::{Acceptor, Connections},
     listeners::{Bound, Listeners, Listening},
+    limits,
 };
 use crate::{
     broker::{Broker, BrokerError, default_plugins},
@@ -115,7 +116,7 @@ impl Server {
         let metrics = listeners
             .metrics
             .map(|listener| listening(listener, app.clone().metrics_routes(), METRICS_CONNECTIONS));
-        let api = listening(listeners.api, app.clone().routes(), config.http.max_connections);
+        let api = listening(listeners.api, app.clone().routes(), limits::connections(config.http.max_connections));
         Self { api, metrics, generated_password, broker, app, grace }
     }
 
