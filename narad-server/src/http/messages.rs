@@ -10,7 +10,7 @@ use axum::{
 use bytes::Bytes;
 
 use super::{
-    ApiError, App, access,
+    ApiError, App, Link, access,
     identity::Identity,
     message_json,
     params::{Query, TopicPath},
@@ -52,6 +52,7 @@ pub(super) async fn consume(
     State(app): State<App>,
     caller: Caller,
     identity: Identity,
+    link: Link,
     TopicPath(topic): TopicPath,
     query: Query,
 ) -> Result<Response, ApiError> {
@@ -72,8 +73,13 @@ pub(super) async fn consume(
     };
     let deliveries = {
         let _slot = app.0.consumes.take(identity)?;
-        app.broker().consume(&topic, request).await?
+        tokio::select! {
+            deliveries = app.broker().consume(&topic, request) => deliveries?,
+            // It may wait for its answer all the same: that is what is there now.
+            () = link.left() => app.broker().consume(&topic, Consume { wait: Duration::ZERO, ..request }).await?,
+        }
     };
+    give_back_if_it_breaks(&link, &app, &topic, &deliveries);
     let mut response = match (deliveries.first(), max) {
         (None, _) => StatusCode::NO_CONTENT.into_response(),
         (Some(only), None) => json_response(encode(&topic, only)?),
@@ -85,6 +91,23 @@ pub(super) async fn consume(
         response.headers_mut().insert(WAIT_CLAMPED, value);
     }
     Ok(response)
+}
+
+/// When it turns out that the client was gone before the answer came, the next one gets the messages.
+fn give_back_if_it_breaks(link: &Link, app: &App, topic: &str, deliveries: &[Delivery]) {
+    if deliveries.is_empty() {
+        return;
+    }
+    let receipts: Vec<_> = deliveries.iter().map(|delivery| delivery.nonce).collect();
+    let (app, topic) = (app.clone(), topic.to_owned());
+    link.hand_over(move || {
+        tokio::spawn(async move {
+            for receipt in receipts {
+                // Settled already, or given back for want of room in the answer.
+                let _ = app.broker().settle(&topic, receipt, Settle::Release).await;
+            }
+        });
+    });
 }
 
 /// How long to wait, and the limit when that is why.

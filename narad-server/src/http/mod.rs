@@ -12,6 +12,7 @@ mod guard;
 mod head;
 mod health;
 mod identity;
+mod link;
 mod message_json;
 mod messages;
 mod params;
@@ -34,6 +35,7 @@ use axum::{
 };
 
 pub use identity::Peer;
+pub use link::Link;
 
 use self::{counting::RequestCounts, encoding::Decoders, error::ApiError, identity::Slots};
 use crate::{
@@ -114,7 +116,8 @@ impl App {
         &self.0.broker
     }
 
-    /// The routes. Each request must carry its [`Peer`] as an extension.
+    /// The routes. Each request must carry its [`Peer`] as an extension, and carries the [`Link`] of its connection
+    /// if a client that leaves is to be noticed.
     pub fn routes(self) -> Router {
         let no_children = || error::missing("children and fan-out");
         let mut routes = Router::new();

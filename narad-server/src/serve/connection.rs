@@ -13,7 +13,10 @@ use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tokio::{net::TcpStream, sync::watch};
 
 use super::timed_io::{Activity, TimedIo, Times};
-use crate::{config::Http, http::Peer};
+use crate::{
+    config::Http,
+    http::{Link, Peer},
+};
 
 /// Serves `stream` until the client leaves, a time runs out, or `finishing` turns true and the request under way is
 /// answered.
@@ -30,11 +33,13 @@ pub(super) async fn serve(
         // A client that takes nothing of its answer for so long has gone.
         write: http.idle_timeout.0,
     };
-    let (io, activity) = TimedIo::new(stream, times);
+    let link = Link::default();
+    let (io, activity) = TimedIo::new(stream, times, link.clone());
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |mut request: Request<Incoming>| {
         activity.request_began();
         request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
+        request.extensions_mut().insert(link.clone());
         let (answer, activity) = (routes.call(request), Arc::clone(&activity));
         async move { answer.await.map(|response| tracked(response, activity)) }
     });
@@ -42,6 +47,8 @@ pub(super) async fn serve(
     let mut builder = http1::Builder::new();
     // `TimedIo` holds the times: hyper has one for the head alone, and would close idle connections by it.
     builder.header_read_timeout(None).max_buf_size(http.max_header_bytes as usize).keep_alive(!late);
+    // Who closes its side and waits for the answer gets it; `TimedIo` tells those who wait for something else.
+    builder.half_close(true);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,

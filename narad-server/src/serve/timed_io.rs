@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::BytesMut;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -16,20 +17,24 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// A stream that can tell that its other end has left without taking anything out of it.
-pub(super) trait Peek {
-    /// Ready once the client sends no more and all that it sent was read; otherwise the task is woken when something
-    /// arrives.
-    fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()>;
+use crate::http::Link;
+
+/// What is read ahead while a request runs, at most, so that a client that leaves behind more requests is missed.
+const AHEAD: usize = 16 << 10;
+/// How long the end of a connection waits for the client's to show whether its last answer was taken.
+const LINGER: Duration = Duration::from_millis(500);
+/// How long it takes to show, at most, that an answer came after the client was gone. Its end was seen by then.
+const ECHO: Duration = Duration::from_millis(50);
+
+/// A stream that knows how its connection broke.
+pub(super) trait Broken {
+    /// Whether the other end has refused what was sent to it.
+    fn is_broken(&self) -> bool;
 }
 
-impl Peek for TcpStream {
-    fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.poll_peek(cx, &mut ReadBuf::new(&mut [0])) {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
-            // Bytes of its next request wait to be read, so it has not left as far as anybody can see.
-            Poll::Ready(Ok(_)) | Poll::Pending => Poll::Pending,
-        }
+impl Broken for TcpStream {
+    fn is_broken(&self) -> bool {
+        !matches!(self.take_error(), Ok(None))
     }
 }
 
@@ -49,6 +54,7 @@ pub(super) struct Times {
 pub(super) struct Activity {
     times: Times,
     phase: Mutex<Phase>,
+    link: Link,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,10 +70,12 @@ enum Phase {
 impl Activity {
     pub(super) fn request_began(&self) {
         *self.phase.lock() = Phase::Request;
+        self.link.request_began();
     }
 
     pub(super) fn request_ended(&self) {
         *self.phase.lock() = Phase::Idle(Instant::now() + self.times.idle);
+        self.link.request_ended();
     }
 
     fn bytes_arrived(&self) {
@@ -95,15 +103,31 @@ pub(super) struct TimedIo<S> {
     write: Option<Pin<Box<Sleep>>>,
     /// Bytes were asked for since the last flush, so whoever asked sees for itself when the client leaves.
     is_read: bool,
+    /// What was read ahead.
+    ahead: BytesMut,
+    /// The client sends no more than what is in `ahead`.
+    at_end: bool,
+    /// Runs while the end of the connection waits for the client's.
+    linger: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> TimedIo<S> {
-    /// The first head must be complete within its time from now.
-    pub(super) fn new(stream: S, times: Times) -> (Self, Arc<Activity>) {
+    /// The first head must be complete within its time from now. `link` is told of what shows of the client.
+    pub(super) fn new(stream: S, times: Times, link: Link) -> (Self, Arc<Activity>) {
         let by = Instant::now() + times.head;
-        let activity = Arc::new(Activity { times, phase: Mutex::new(Phase::Head(by)) });
+        let activity = Arc::new(Activity { times, phase: Mutex::new(Phase::Head(by)), link });
         let (of_io, read) = (Arc::clone(&activity), Box::pin(sleep_until(by)));
-        (Self { stream, activity: of_io, read, write: None, is_read: false }, activity)
+        let io = Self {
+            stream,
+            activity: of_io,
+            read,
+            write: None,
+            is_read: false,
+            ahead: BytesMut::new(),
+            at_end: false,
+            linger: None,
+        };
+        (io, activity)
     }
 
     /// Ready once the client has let its time for a head, or between two requests, run out.
@@ -117,13 +141,85 @@ impl<S> TimedIo<S> {
 
     /// What a write that answered `poll` is to answer.
     fn timed_write<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if poll.is_ready() {
+        let poll = if poll.is_ready() {
             self.write = None;
-            return poll;
+            poll
+        } else {
+            let limit = self.activity.times.write;
+            let stalled = self.write.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
+            stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        };
+        if let Poll::Ready(Err(_)) = poll {
+            self.activity.link.cut_off();
         }
-        let limit = self.activity.times.write;
-        let stalled = self.write.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
-        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        poll
+    }
+
+    /// Tells what an error says of the last answer.
+    fn noted<T>(&self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if let Poll::Ready(Err(_)) = poll {
+            self.activity.link.broke();
+        }
+        poll
+    }
+}
+
+impl<S: AsyncRead + Unpin> TimedIo<S> {
+    /// Reads what the client sends while nobody asks for it, to see it leave. Ready with an error when the connection
+    /// breaks.
+    fn look_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        while !self.at_end && self.ahead.len() < AHEAD {
+            let mut bytes = [0; 1024];
+            let mut buf = ReadBuf::new(&mut bytes);
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buf);
+            match std::task::ready!(self.noted(read)) {
+                Ok(()) if buf.filled().is_empty() => self.at_end = true,
+                Ok(()) => self.ahead.extend_from_slice(buf.filled()),
+                Err(error) => return Poll::Ready(error),
+            }
+        }
+        if self.at_end {
+            self.activity.link.client_left();
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + Broken + Unpin> TimedIo<S> {
+    /// Ready once it is as clear as it gets whether the client has taken its last answer.
+    fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.activity.link.is_in_doubt() {
+            if self.stream.is_broken() {
+                self.activity.link.broke();
+                break;
+            }
+            if !self.at_end {
+                let mut bytes = [0; 1024];
+                let mut buf = ReadBuf::new(&mut bytes);
+                let read = Pin::new(&mut self.stream).poll_read(cx, &mut buf);
+                match self.noted(read) {
+                    Poll::Ready(Ok(())) if buf.filled().is_empty() => {
+                        self.at_end = true;
+                        self.linger = None;
+                    }
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => break,
+                    Poll::Pending => return self.poll_linger(cx, LINGER),
+                }
+                continue;
+            }
+            std::task::ready!(self.poll_linger(cx, ECHO));
+            if self.stream.is_broken() {
+                self.activity.link.broke();
+            }
+            break;
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_linger(&mut self, cx: &mut Context<'_>, time: Duration) -> Poll<()> {
+        let linger = self.linger.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + time)));
+        linger.as_mut().poll(cx)
     }
 }
 
@@ -135,11 +231,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         this.is_read = true;
+        if !this.ahead.is_empty() {
+            let ready = this.ahead.split_to(this.ahead.len().min(buf.remaining()));
+            buf.put_slice(&ready);
+            this.activity.bytes_arrived();
+            return Poll::Ready(Ok(()));
+        }
+        if this.at_end {
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
-        match Pin::new(&mut this.stream).poll_read(cx, buf) {
+        let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+        match this.noted(read) {
             Poll::Ready(Ok(())) => {
                 if buf.filled().len() > before {
                     this.activity.bytes_arrived();
+                } else if buf.remaining() > 0 {
+                    this.at_end = true;
                 }
                 Poll::Ready(Ok(()))
             }
@@ -149,7 +257,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
     }
 }
 
-impl<S: AsyncWrite + Peek + Unpin> AsyncWrite for TimedIo<S> {
+impl<S: AsyncRead + AsyncWrite + Broken + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.timed_write(cx, poll)
@@ -176,18 +284,25 @@ impl<S: AsyncWrite + Peek + Unpin> AsyncWrite for TimedIo<S> {
         // the time after an answer begins, and where a client is missed that has left behind a second request.
         let is_read = std::mem::take(&mut self.is_read);
         let over = match self.activity.deadline() {
-            Some(_) => self.poll_overdue(cx).map(|()| io::ErrorKind::TimedOut),
+            Some(_) => self.poll_overdue(cx).map(|()| io::ErrorKind::TimedOut.into()),
             None if is_read => Poll::Pending,
-            None => self.stream.poll_left(cx).map(|()| io::ErrorKind::ConnectionAborted),
+            None => self.look_ahead(cx),
         };
         match over {
-            Poll::Ready(why) => Poll::Ready(Err(why.into())),
+            Poll::Ready(error) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Ready(flushed),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        // Looked at first: a connection that broke refuses to be shut down.
+        if this.activity.link.is_in_doubt() && this.stream.is_broken() {
+            this.activity.link.broke();
+        }
+        let shut = Pin::new(&mut this.stream).poll_shutdown(cx);
+        std::task::ready!(this.noted(shut))?;
+        this.poll_taken(cx).map(Ok)
     }
 }
 
@@ -197,9 +312,9 @@ mod tests {
 
     use super::*;
 
-    impl Peek for tokio::io::DuplexStream {
-        fn poll_left(&self, _: &mut Context<'_>) -> Poll<()> {
-            Poll::Pending
+    impl Broken for tokio::io::DuplexStream {
+        fn is_broken(&self) -> bool {
+            false
         }
     }
 
@@ -222,7 +337,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_and_a_slow_head_are_given_up() {
         let (mut client, server) = duplex(64);
-        let (mut io, _) = TimedIo::new(server, TIMES);
+        let (mut io, _) = TimedIo::new(server, TIMES, Link::default());
         tokio::time::advance(Duration::from_secs(4)).await;
         client.write_all(b"GET").await.unwrap();
         assert!(waited(&mut io).await.1.is_ok());
@@ -234,7 +349,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn between_requests_the_idle_time_holds_and_then_the_heads() {
         let (mut client, server) = duplex(64);
-        let (mut io, activity) = TimedIo::new(server, TIMES);
+        let (mut io, activity) = TimedIo::new(server, TIMES, Link::default());
         activity.request_began();
         let during = tokio::time::timeout(Duration::from_secs(3600), waited(&mut io)).await;
         assert!(during.is_err(), "a request under way is not timed here");
@@ -251,7 +366,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_of_its_answer_is_given_up() {
         let (_client, server) = duplex(4);
-        let (mut io, _) = TimedIo::new(server, TIMES);
+        let (mut io, _) = TimedIo::new(server, TIMES, Link::default());
         let start = Instant::now();
         let error = io.write_all(b"more than fits").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
