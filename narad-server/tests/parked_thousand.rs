@@ -78,14 +78,21 @@ async fn a_thousand_parked_consumers_cost_nothing_and_one_message_wakes_one() {
     for stream in &parked {
         match stream.try_read(&mut bytes) {
             Ok(read) => {
-                assert!(bytes[..read].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&bytes[..read]));
+                assert!(
+                    bytes[..read].starts_with(b"HTTP/1.1 200"),
+                    "{}",
+                    String::from_utf8_lossy(&bytes[..read])
+                );
                 served += 1;
             }
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
         }
     }
     assert_eq!(served, 1);
+    eprintln!("A {:?}", begin.elapsed());
     drop(parked);
+    eprintln!("B {:?}", begin.elapsed());
     in_flight(&client, 1).await;
+    eprintln!("C {:?}", begin.elapsed());
     assert!(broker.terminate().await.success());
 }

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::{
     ServeError,
     accept::{Acceptor, Connections},
-    listeners::{Bound, Listeners, Listening},
     limits,
+    listeners::{Bound, Listeners, Listening},
 };
 use crate::{
     broker::{Broker, BrokerError, default_plugins},
@@ -116,7 +116,8 @@ impl Server {
         let metrics = listeners
             .metrics
             .map(|listener| listening(listener, app.clone().metrics_routes(), METRICS_CONNECTIONS));
-        let api = listening(listeners.api, app.clone().routes(), limits::connections(config.http.max_connections));
+        let api =
+            listening(listeners.api, app.clone().routes(), limits::connections(config.http.max_connections));
         Self { api, metrics, generated_password, broker, app, grace }
     }
 
