@@ -89,10 +89,10 @@ async fn a_thousand_parked_consumers_cost_nothing_and_one_message_wakes_one() {
         }
     }
     assert_eq!(served, 1);
-    eprintln!("A {:?}", begin.elapsed());
     drop(parked);
-    eprintln!("B {:?}", begin.elapsed());
+    let left = Instant::now();
     in_flight(&client, 1).await;
-    eprintln!("C {:?}", begin.elapsed());
+    // Those who were not missed would be found out when the message comes back, after 30 s.
+    assert!(left.elapsed() < Duration::from_secs(25), "{:?}", left.elapsed());
     assert!(broker.terminate().await.success());
 }

@@ -101,8 +101,8 @@ pub(super) struct TimedIo<S> {
     read: Pin<Box<Sleep>>,
     /// Runs while a write waits for the client.
     write: Option<Pin<Box<Sleep>>>,
-    /// Bytes were asked for since the last flush, so whoever asked sees for itself when the client leaves.
-    is_read: bool,
+    /// Somebody has waited for bytes since the last flush, and sees for itself when the client leaves.
+    is_awaited: bool,
     /// What was read ahead.
     ahead: BytesMut,
     /// The client sends no more than what is in `ahead`.
@@ -122,7 +122,7 @@ impl<S> TimedIo<S> {
             activity: of_io,
             read,
             write: None,
-            is_read: false,
+            is_awaited: false,
             ahead: BytesMut::new(),
             at_end: false,
             linger: None,
@@ -230,7 +230,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        this.is_read = true;
+        this.is_awaited = false;
         if !this.ahead.is_empty() {
             let ready = this.ahead.split_to(this.ahead.len().min(buf.remaining()));
             buf.put_slice(&ready);
@@ -252,7 +252,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => this.poll_overdue(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => {
+                this.is_awaited = true;
+                this.poll_overdue(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
         }
     }
 }
@@ -282,10 +285,10 @@ impl<S: AsyncRead + AsyncWrite + Broken + Unpin> AsyncWrite for TimedIo<S> {
         // hyper flushes at the end of each of its turns, and reads only while it wants bytes: not behind an answer
         // that it wrote at once, and not while a request runs whose successor it has read already. So here is where
         // the time after an answer begins, and where a client is missed that has left behind a second request.
-        let is_read = std::mem::take(&mut self.is_read);
+        let is_awaited = std::mem::take(&mut self.is_awaited);
         let over = match self.activity.deadline() {
             Some(_) => self.poll_overdue(cx).map(|()| io::ErrorKind::TimedOut.into()),
-            None if is_read => Poll::Pending,
+            None if is_awaited => Poll::Pending,
             None => self.look_ahead(cx),
         };
         match over {
