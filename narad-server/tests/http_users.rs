@@ -66,7 +66,6 @@ async fn what_is_no_user_is_refused_and_named() {
         (user("ann", "p", json!([{"action": "delete", "patterns": ["*"]}])), "delete"),
         (user("ann", "p", json!([{"action": "produce"}])), "grants"),
         (user("ann", "p", json!([{"action": "produce", "patterns": ["a*b"]}])), "a*b"),
-        (user("ann", "p", json!([{"action": "admin", "patterns": ["*"]}])), "admin"),
         (user("ann", "p", json!([{"action": "produce", "patterns": ["a"], "topic": 1}])), "topic"),
         (json!({"username": "ann"}), "password"),
         (json!({"username": "ann", "password": "p", "root": true}), "root"),
