@@ -11,6 +11,7 @@
 //! | [`security`] | passwords, who is asking, and what they may do |
 //! | [`ingress`] | the produce WAL and its dispatcher |
 //! | [`queue`] | leases, the frontier, waiters |
+//! | [`fanout`] | copies of a parent's messages to its children |
 //! | [`broker`] | the use cases; knows no HTTP |
 //! | [`http`] | the routes of `/v1` and the mapping of errors to statuses, nothing else |
 //! | [`serve`] | a running server: open, listen, shut down |
@@ -20,9 +21,11 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod duration;
+pub mod fanout;
 pub mod http;
 pub mod ingress;
 pub mod meta;
+mod placement;
 pub mod queue;
 pub mod schema;
 pub mod secret;

@@ -204,13 +204,8 @@ async fn consumes_in_flight_are_limited_for_each_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_later_says_so() {
+async fn the_node_is_the_clusters_one_member() {
     let narad = Narad::start().await;
-    for (method, path) in
-        [(Method::POST, "/v1/topics/t/children"), (Method::DELETE, "/v1/topics/t/children/c")]
-    {
-        narad.send(method, path, "{}").await.error(501);
-    }
     let members = narad.get("/v1/cluster/members").await.is(200).json();
     assert_eq!(members["members"].as_array().unwrap().len(), 1);
     narad.stop().await;

@@ -2,6 +2,7 @@
 //!
 //! `docs/format.md` describes it byte for byte.
 
+mod cursor;
 mod frame;
 mod offset;
 mod positions;
@@ -11,6 +12,7 @@ mod positions;
 )]
 mod record;
 
+pub use cursor::{FANOUT_CURSOR_LEN, FanoutCursor, decode_fanout_cursor, encode_fanout_cursor};
 pub use frame::{
     CodecNumber, EXTENDED_CODEC, FRAME_MAGIC, FrameHeader, HEADER_LEN, HeaderError, MAX_FRAME_BYTES,
     StoredCodec, frame_crc, read_extended_codec, write_extended_codec,

@@ -6,7 +6,7 @@
 //!        meta/                       the metastore's
 //!        ingress/produce/            the produce WAL's
 //!        topics/<name>/incarnation
-//!                      p00003/       a log, and consumer.offset, consumer.ahead
+//!                      p00003/       a log, and consumer.offset, consumer.ahead, fanout-<child>.offset
 //!        topics/<name>.stale-<id>    quarantined: another incarnation's leftover, kept
 //!        topics/<name>.deleted-<id>  on its way out: removed by whoever finds it
 //! ```
@@ -189,6 +189,12 @@ impl PartitionPaths {
 
     pub(super) fn consumer_ahead(&self) -> PathBuf {
         self.dir.join("consumer.ahead")
+    }
+
+    /// How far a child of the topic is; refused for a name that could lead elsewhere.
+    pub(super) fn fanout_cursor(&self, child: &str) -> Result<PathBuf> {
+        check_topic_name(child)?;
+        Ok(self.dir.join(format!("fanout-{child}.offset")))
     }
 }
 

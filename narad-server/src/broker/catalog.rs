@@ -29,6 +29,7 @@ use super::{
     plugins::Plugins,
 };
 use crate::{
+    fanout::{Found, Topics},
     ingress::{Lookup, Partitions},
     meta::{MetaStore, Topic, TopicName},
     queue::QueueTopic,
@@ -188,19 +189,30 @@ impl Catalog {
 }
 
 #[async_trait]
+impl Topics for Catalog {
+    async fn topic(&self, name: &str, id: Incarnation) -> Found {
+        match self.find(name).await {
+            Ok(Some(entry)) if entry.topic.id == id => Found::Here(Arc::clone(entry.spec())),
+            // The cache may lag behind the metastore, and records are dropped on this answer: ask the store itself.
+            Ok(_) => match self.meta.topic(name).await {
+                Ok(current) if current.as_ref().is_none_or(|topic| topic.id != id) => Found::Gone,
+                Ok(_) => Found::Unavailable(unavailable("the metadata are changing")),
+                Err(error) => Found::Unavailable(unavailable(error)),
+            },
+            Err(error) => Found::Unavailable(unavailable(error)),
+        }
+    }
+}
+
+#[async_trait]
 impl Partitions for Catalog {
     async fn partition(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Lookup {
-        let entry = match self.find(topic).await {
-            Ok(Some(entry)) if entry.topic.id == id => entry,
-            // The cache may lag behind the metastore, and records are dropped on this answer: ask the store itself.
-            Ok(_) => match self.meta.topic(topic).await {
-                Ok(current) if current.as_ref().is_none_or(|topic| topic.id != id) => return Lookup::Gone,
-                Ok(_) => return Lookup::Unavailable(unavailable("the metadata are changing")),
-                Err(error) => return Lookup::Unavailable(unavailable(error)),
-            },
-            Err(error) => return Lookup::Unavailable(unavailable(error)),
+        let spec = match Topics::topic(self, topic, id).await {
+            Found::Here(spec) => spec,
+            Found::Gone => return Lookup::Gone,
+            Found::Unavailable(error) => return Lookup::Unavailable(error),
         };
-        match self.store.log_async(entry.spec(), partition).await {
+        match self.store.log_async(&spec, partition).await {
             Ok(log) => Lookup::Open(log),
             Err(error) => Lookup::Unavailable(error),
         }

@@ -8,6 +8,8 @@ use std::{
 use narad_core::plugin::PartitionId;
 use parking_lot::Mutex;
 
+use super::in_flight::InFlight;
+
 /// Counts of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,6 +35,8 @@ pub(super) struct TopicLife {
     pub(super) extended: AtomicU64,
     /// Leases given back.
     pub(super) released: AtomicU64,
+    /// Produces that were not answered yet.
+    pub(super) in_flight: InFlight,
     partitions: Mutex<BTreeMap<PartitionId, PartitionCounts>>,
     rejections: Mutex<BTreeMap<&'static str, u64>>,
 }

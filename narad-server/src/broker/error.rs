@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use narad_core::format::Offset;
 
-use crate::{ingress::IngressError, meta::MetaError, queue::QueueError, security::AuthError};
+use crate::{
+    ingress::IngressError,
+    meta::{LinkRefusal, MetaError},
+    queue::QueueError,
+    security::AuthError,
+};
 
 /// Why the broker did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +67,25 @@ pub enum BrokerError {
     /// The schema cannot follow the one that the topic has.
     #[error("schema: {0}")]
     SchemaConflict(String),
+    /// The topic is not a child of the other.
+    #[error("topic {child} is no child of {parent}")]
+    NoChild {
+        /// The parent.
+        parent: String,
+        /// What was taken for its child.
+        child: String,
+    },
+    /// A rule of links forbids it.
+    #[error(transparent)]
+    Link(LinkRefusal),
+    /// Messages reach the topic with a delay, and only from its parent.
+    #[error("topic {topic} gets its messages from {parent} with a delay, and takes no others")]
+    DelayedChild {
+        /// The child.
+        topic: Arc<str>,
+        /// Its parent.
+        parent: Arc<str>,
+    },
     /// An argument is outside its bounds.
     #[error("{name}: {reason}")]
     Invalid {
@@ -145,6 +169,7 @@ impl From<MetaError> for BrokerError {
             MetaError::UserExists { name } => Self::UserExists(name),
             MetaError::NoUser { name } => Self::NoUser(name),
             MetaError::UserChanged { name } => Self::UserChanged(name),
+            MetaError::Link(refusal) => Self::Link(refusal),
             MetaError::DiskFull { .. } => Self::DiskFull,
             MetaError::Closed => Self::ShuttingDown,
             other => Self::Meta(other),

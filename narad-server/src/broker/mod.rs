@@ -7,7 +7,8 @@ mod consume;
 mod counters;
 mod directories;
 mod error;
-mod placement;
+mod in_flight;
+mod links;
 mod plugins;
 mod produce;
 mod readiness;
@@ -15,6 +16,7 @@ mod schemas;
 mod stats;
 mod topics;
 mod users;
+mod wake;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -27,21 +29,23 @@ use narad_core::{
 
 use rustix::process::{Resource, getrlimit};
 
-use self::{catalog::Catalog, plugins::Plugins, readiness::Startup, schemas::Checkers};
+use self::{catalog::Catalog, plugins::Plugins, readiness::Startup, schemas::Checkers, wake::Both};
 pub use self::{
     consume::Replayed,
     counters::{PartitionCounts, TopicCounts},
     error::BrokerError,
+    links::{Child, MAX_DELAY_MS},
     plugins::{check_plugins, default_plugins},
     produce::{MAX_BATCH_MESSAGES, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, Message},
     readiness::Readiness,
     schemas::MAX_SCHEMA_VERSIONS,
     stats::{Gauges, PartitionReport, PartitionStatus},
-    topics::{NewTopic, Page, TopicEdit},
+    topics::{ChildOf, NewTopic, Page, TopicEdit},
     users::NewUser,
 };
 use crate::{
     config::{Config, Storage, TopicDefaults},
+    fanout::{self, Fanout},
     ingress::{Ingress, IngressOptions, Partitions},
     meta::RedbMetaStore,
     queue::Queues,
@@ -60,6 +64,9 @@ struct Inner {
     queues: Arc<Queues>,
     ingress: Ingress,
     checkers: Checkers,
+    fanout: Fanout,
+    /// Held while the fan-out learns of links, so that what it is told last is what holds.
+    links: tokio::sync::Mutex<()>,
     defaults: TopicDefaults,
     node_id: String,
     startup: Startup,
@@ -101,13 +108,19 @@ impl Broker {
             blocking(move || open_files(&runtime, &data_dir, options)).await??
         };
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
-        let plugins = plugins.waking(queues.notifier());
+        let signals = Arc::<fanout::Signals>::default();
+        let plugins =
+            plugins.waking(Arc::new(Both(queues.notifier(), Arc::<fanout::Signals>::clone(&signals))));
         let catalog = Arc::new(Catalog::new(runtime.clone(), Arc::new(meta), store.clone(), plugins));
         let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
         let ingress =
             Ingress::open(&runtime, store.ingress_dir(), partitions, IngressOptions::default()).await?;
+        let topics: Arc<dyn fanout::Topics> = Arc::<Catalog>::clone(&catalog);
+        let fanout = Fanout::new(&runtime, store.clone(), topics, signals, (&config.fanout).into());
         let broker = Self(Arc::new(Inner {
             authenticator: Authenticator::new(Arc::clone(catalog.meta()), Arc::clone(runtime.clock())),
+            fanout,
+            links: tokio::sync::Mutex::default(),
             runtime,
             store,
             catalog,
@@ -119,6 +132,7 @@ impl Broker {
             startup: Startup::default(),
         }));
         broker.open_partitions();
+        broker.follow_links();
         broker.reclaim_from_time_to_time();
         Ok(broker)
     }
@@ -141,13 +155,14 @@ impl Broker {
     }
 
     /// Ends everything: consumes, then the produce WAL (its backlog is given until `deadline` to reach the
-    /// partitions; what is left is dispatched after the next start), then every log and position.
+    /// partitions; what is left is dispatched after the next start) and the copying to children, then every log and
+    /// position.
     ///
     /// # Errors
     /// What could not be made exact on disk. Nothing acknowledged is lost by that.
     pub async fn close(&self, deadline: Duration) -> Result<(), BrokerError> {
         self.0.queues.close();
-        self.0.ingress.close(deadline).await;
+        tokio::join!(self.0.ingress.close(deadline), self.0.fanout.close(deadline));
         // Before the store gives the directory to the next process.
         self.0.catalog.meta().close().await;
         let (store, (done, closed)) = (self.0.store.clone(), tokio::sync::oneshot::channel());

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use narad_core::plugin::PartitionId;
 
-use super::{Broker, BrokerError, catalog::TopicEntry, placement};
-use crate::ingress::{IngressError, Staged};
+use super::{Broker, BrokerError, catalog::TopicEntry};
+use crate::{
+    ingress::{IngressError, Staged},
+    placement,
+};
 
 /// The largest payload of a message, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
@@ -35,6 +38,8 @@ impl Broker {
     /// After any error nothing of the message is kept.
     pub async fn produce(&self, topic: &str, message: Message) -> Result<(), BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
+        let _in_flight = entry.life.in_flight.begin();
+        check_takes_produce(&entry, 1)?;
         let staged = stage(&entry, message)?;
         let payloads = std::slice::from_ref(&staged.payload);
         if let Some((_, refusal)) = self.refused_by_schema(&entry, payloads).await? {
@@ -49,6 +54,8 @@ impl Broker {
     /// `Message` names the first message that is refused; nothing of the batch is kept.
     pub async fn produce_batch(&self, topic: &str, messages: Vec<Message>) -> Result<usize, BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
+        let _in_flight = entry.life.in_flight.begin();
+        check_takes_produce(&entry, messages.len())?;
         if !(1..=MAX_BATCH_MESSAGES).contains(&messages.len()) {
             let reason = format!("1 to {MAX_BATCH_MESSAGES}, not {}", messages.len());
             return Err(BrokerError::invalid("messages", reason));
@@ -79,6 +86,17 @@ impl Broker {
             });
         }
         Ok(())
+    }
+}
+
+fn check_takes_produce(entry: &TopicEntry, messages: usize) -> Result<(), BrokerError> {
+    match &entry.topic.parent {
+        Some(link) if link.delay_ms > 0 => {
+            entry.life.reject("delayed_child", messages as u64);
+            let (topic, parent) = (Arc::clone(&entry.topic.name), Arc::clone(&link.name));
+            Err(BrokerError::DelayedChild { topic, parent })
+        }
+        _ => Ok(()),
     }
 }
 

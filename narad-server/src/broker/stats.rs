@@ -9,7 +9,7 @@ use narad_core::{
 };
 
 use super::{Broker, BrokerError, TopicCounts, produce::check_partition};
-use crate::meta::Topic;
+use crate::{fanout::LinkStats, meta::Topic};
 
 /// How long a scrape waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,6 +52,8 @@ pub struct Gauges {
     pub wal_failed: bool,
     /// Bytes that the file system of the data directory has left; `None` when it gives no answer.
     pub available_bytes: Option<u64>,
+    /// Of every link between topics; none when the disk gives no answer.
+    pub links: Vec<LinkStats>,
     /// What the store has done since the start.
     pub store: StoreCounts,
     /// Failures by component and kind.
@@ -86,6 +88,7 @@ impl Broker {
             backlog: self.0.ingress.backlog(),
             wal_failed: self.0.ingress.failure().is_some(),
             available_bytes: self.available_bytes().await,
+            links: tokio::time::timeout(PATIENCE, self.0.fanout.stats()).await.unwrap_or_default(),
             store: self.0.store.counts(),
             errors: self.0.runtime.metrics().errors(),
         }

@@ -33,6 +33,17 @@ pub struct NewTopic {
     pub owner: Option<Arc<str>>,
     /// A JSON Schema that every message must be valid against.
     pub schema: Option<String>,
+    /// Makes it a child from its beginning.
+    pub parent: Option<ChildOf>,
+}
+
+/// What a topic is to be a child of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChildOf {
+    /// The parent.
+    pub parent: String,
+    /// How long a message waits before it is copied, in milliseconds; at most a year.
+    pub delay_ms: u64,
 }
 
 /// What of a topic is to change; `None` stays as it is.
@@ -63,14 +74,19 @@ impl Broker {
     /// so a crash leaves it whole or not there.
     ///
     /// # Errors
-    /// `TopicName`, `Invalid`, `TopicExists`.
-    pub async fn create_topic(&self, new: NewTopic) -> Result<Topic, BrokerError> {
+    /// `TopicName`, `Invalid`, `TopicExists`; with a parent also what [`attach`](Self::attach) says, and no topic is
+    /// made.
+    pub async fn create_topic(&self, mut new: NewTopic) -> Result<Topic, BrokerError> {
+        let parent = new.parent.take();
         let schema = self.checked_schema(new.schema.as_deref()).await?;
         let topic = self.checked(new, Incarnation::new(rand::random()))?;
+        let text = schema.map(|schema| Arc::clone(schema.text()));
+        if let Some(parent) = parent {
+            return self.create_child(topic, text, parent).await;
+        }
         let broker = self.clone();
         to_the_end(async move {
             let catalog = &broker.0.catalog;
-            let text = schema.map(|schema| Arc::clone(schema.text()));
             let topic = catalog.meta().create_topic_with_schema(topic, text).await?;
             catalog.adopt(topic.clone(), topic.version)?;
             tracing::info!(topic = %topic.name, id = %topic.id, partitions = topic.partitions, "topic created");
@@ -144,7 +160,8 @@ impl Broker {
     /// Changes a topic. Open logs, waiting consumers and produces go by the new settings before this answers.
     ///
     /// # Errors
-    /// `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`.
+    /// `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`; `Link` for a
+    /// retention that is too short for a child's delay.
     pub async fn update_topic(&self, name: &str, edit: TopicEdit) -> Result<Topic, BrokerError> {
         loop {
             let entry = self.0.catalog.topic(name).await?;
@@ -203,7 +220,8 @@ impl Broker {
         Ok(change)
     }
 
-    /// Deletes a topic: from here on nobody finds it. Its leases and files go next; what a crash leaves of them is
+    /// Deletes a topic: from here on nobody finds it, its children are topics of their own with what they have, and its
+    /// parent has a child less. Its leases and files go next; what a crash leaves of them is
     /// never served again.
     ///
     /// # Errors
@@ -215,6 +233,7 @@ impl Broker {
             let Topic { name, id, .. } = topic;
             broker.0.catalog.meta().delete_topic(&name, id).await?;
             broker.0.catalog.forget(&name);
+            broker.settle_links().await;
             broker.0.queues.forget(&name, id);
             broker.0.checkers.forget(id);
             let (store, group) = (broker.0.store.clone(), Arc::clone(&name));

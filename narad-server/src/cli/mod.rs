@@ -12,6 +12,7 @@ mod ctx;
 mod error;
 mod gaps;
 mod lines;
+mod links;
 mod log;
 mod output;
 mod password;

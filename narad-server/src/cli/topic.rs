@@ -12,6 +12,7 @@ use super::{
     },
     duration,
     error::{CliError, Outcome},
+    links::{self, LinkCommand},
     output::{Output, human_bytes, table},
 };
 use crate::config::MIN_RETENTION_MS;
@@ -20,6 +21,7 @@ use crate::config::MIN_RETENTION_MS;
 #[derive(Debug, Subcommand)]
 pub(super) enum TopicCommand {
     /// Create a topic
+    #[command(visible_alias = "create")]
     Add(AddArgs),
     /// List the topics by name
     Ls,
@@ -34,6 +36,8 @@ pub(super) enum TopicCommand {
         /// The topic
         topic: String,
     },
+    #[command(flatten)]
+    Link(LinkCommand),
 }
 
 /// A topic to be created; what is not given takes the broker's default.
@@ -46,6 +50,12 @@ pub(super) struct AddArgs {
     /// How long a consumer has for a message before others get it, as 30s; fixed once created
     #[arg(long, value_name = "DURATION", value_parser = visibility)]
     visibility_timeout: Option<Duration>,
+    /// Make it a child of this topic: every message of the parent is copied to it
+    #[arg(long, value_name = "TOPIC")]
+    parent: Option<String>,
+    /// How old a message of the parent is when it is copied, as 10m; such a child takes no other messages
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "parent")]
+    delay: Option<Duration>,
 }
 
 /// A directory to be made a topic; what is not given takes the broker's default, but retention, which is for ever, and
@@ -118,7 +128,13 @@ pub(super) async fn run(
     match command {
         TopicCommand::Add(args) => {
             let visibility_timeout_ms = args.visibility_timeout.map(millis);
-            let topic = NewTopic { name: args.topic, settings: args.settings.into(), visibility_timeout_ms };
+            let topic = NewTopic {
+                name: args.topic,
+                settings: args.settings.into(),
+                visibility_timeout_ms,
+                parent: args.parent,
+                fanout_delay_ms: args.delay.map(millis),
+            };
             show(&client.create_topic(&topic).await?, "created", out)?;
         }
         TopicCommand::Ls => list(client, out).await?,
@@ -141,6 +157,7 @@ pub(super) async fn run(
                 out.line(format_args!("deleted {topic}"))?;
             }
         }
+        TopicCommand::Link(command) => links::run(command, client, out).await?,
     }
     Ok(Outcome::Complete)
 }

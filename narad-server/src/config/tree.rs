@@ -20,6 +20,8 @@ pub struct Config {
     pub storage: Storage,
     /// What a topic gets that does not say otherwise.
     pub topic: TopicDefaults,
+    /// Copying from parents to children.
+    pub fanout: Fanout,
     /// The program's own log.
     pub log: Log,
     /// Who may do what.
@@ -149,6 +151,25 @@ impl Default for TopicDefaults {
             default_max_in_flight_per_partition: 1024,
             default_max_acked_ahead_per_partition: 1024,
         }
+    }
+}
+
+/// Copying from parents to children: a batch is copied when it is full, or a while after its first message.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Fanout {
+    /// Messages that are copied at once, at most: 1 to 65536.
+    pub max_batch_records: u32,
+    /// Bytes that are copied at once, at most: 1024 to 67108864. A larger message is copied alone.
+    pub max_batch_bytes: u32,
+    /// How long a batch that is not full waits for more: 0 to 1000.
+    pub linger_ms: u64,
+}
+
+impl Default for Fanout {
+    fn default() -> Self {
+        Self { max_batch_records: 4096, max_batch_bytes: 4 << 20, linger_ms: 25 }
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) fn check(config: &Config, unusable: &BTreeSet<String>) -> Vec<(&'stat
     check.require(password <= MAX_PASSWORD_BYTES, "NARAD_ADMIN_PASSWORD", || {
         format!("has {password} bytes; at most {MAX_PASSWORD_BYTES}")
     });
+    check.within("fanout.max_batch_records", config.fanout.max_batch_records, 1, 65_536);
+    check.within("fanout.max_batch_bytes", config.fanout.max_batch_bytes, 1024, 64 << 20);
+    check.within("fanout.linger_ms", config.fanout.linger_ms, 0, 1000);
     check.require(!config.node.id.trim().is_empty(), "node.id", || "must not be empty");
     check.require(
         is_filter(&config.log.level),

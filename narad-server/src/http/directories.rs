@@ -69,6 +69,7 @@ pub(super) async fn adopt(
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
         schema: None,
         owner: caller.name().cloned(),
+        parent: None,
     };
     let topic = app.broker().adopt_topic(&directory, settings).await?;
     Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())

@@ -50,9 +50,10 @@ impl From<BrokerError> for ApiError {
 
 fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
     match error {
-        BrokerError::NoTopic(_) | BrokerError::NoDirectory(_) | BrokerError::NoUser(_) => {
-            (StatusCode::NOT_FOUND, None)
-        }
+        BrokerError::NoTopic(_)
+        | BrokerError::NoDirectory(_)
+        | BrokerError::NoUser(_)
+        | BrokerError::NoChild { .. } => (StatusCode::NOT_FOUND, None),
         BrokerError::Forbidden(_) => (StatusCode::FORBIDDEN, None),
         BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
         BrokerError::TopicExists { .. }
@@ -60,7 +61,9 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
         | BrokerError::SchemaConflict(_)
         | BrokerError::Meta(MetaError::SchemaMoved { .. })
         | BrokerError::UserExists(_)
-        | BrokerError::UserChanged(_) => (StatusCode::CONFLICT, None),
+        | BrokerError::UserChanged(_)
+        | BrokerError::Link(_)
+        | BrokerError::DelayedChild { .. } => (StatusCode::CONFLICT, None),
         BrokerError::Throttled { retry_after, .. } => {
             (StatusCode::TOO_MANY_REQUESTS, Some(u32::try_from(*retry_after).unwrap_or(u32::MAX)))
         }
@@ -119,10 +122,6 @@ pub(super) async fn no_head(method: Method, uri: Uri) -> Response {
 }
 
 /// 501 for what a later version brings.
-pub(super) fn missing(what: &'static str) -> std::future::Ready<ApiError> {
-    std::future::ready(not_implemented(what))
-}
-
 pub(super) fn not_implemented(what: &str) -> ApiError {
     ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("this version of narad has no {what} yet"))
 }

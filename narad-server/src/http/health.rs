@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{ApiError, App};
 use crate::{
     broker::Readiness,
+    fanout::LinkStats,
     telemetry::{exposition::Exposition, names},
 };
 
@@ -35,6 +36,23 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Response, ApiError> 
         }
         Readiness::Ready { degraded } => {
             Ok(Json(json!({"status": "ready", "degraded": degraded})).into_response())
+        }
+    }
+}
+
+fn links(links: &[LinkStats], out: &mut Exposition) {
+    for link in links {
+        let labels = [("parent", &*link.parent), ("child", &*link.child)];
+        out.counter(names::FANOUT_COMMITTED, &labels, link.committed);
+        out.counter(names::FANOUT_DROPPED, &labels, link.dropped);
+        for lag in &link.partitions {
+            let partition = lag.partition.to_string();
+            let labels =
+                [("parent", &*link.parent), ("child", &*link.child), ("partition", partition.as_str())];
+            if let Some(messages) = lag.messages {
+                out.gauge(names::FANOUT_LAG, &labels, messages);
+            }
+            out.gauge(names::FANOUT_DUE_LAG, &labels, lag.due_seconds);
         }
     }
 }
@@ -66,6 +84,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
             out.counter(names::PRODUCE_REJECTIONS, &[("topic", name), ("reason", reason)], *count);
         }
     }
+    links(&gauges.links, &mut out);
     for ((route, method, status), count) in app.0.requests.answered() {
         let status = status.to_string();
         let labels = [("route", route.as_str()), ("method", method), ("status", status.as_str())];

@@ -4,6 +4,7 @@ mod access;
 mod admit;
 mod batch;
 mod body;
+mod children;
 mod counting;
 mod directories;
 mod encoding;
@@ -119,7 +120,6 @@ impl App {
     /// The routes. Each request must carry its [`Peer`] as an extension, and carries the [`Link`] of its connection
     /// if a client that leaves is to be noticed.
     pub fn routes(self) -> Router {
-        let no_children = || error::missing("children and fan-out");
         let mut routes = Router::new();
         if self.0.settings.metrics_addr.is_none() {
             routes = routes.route(METRICS, get(health::metrics));
@@ -128,8 +128,8 @@ impl App {
             .route("/v1/topics", post(topics::create).get(topics::list))
             .route("/v1/topics/{topic}", get(topics::describe).patch(topics::update).delete(topics::delete))
             .route("/v1/topics/{topic}/schema", get(schemas::versions))
-            .route("/v1/topics/{topic}/children", get(no_children).post(no_children))
-            .route("/v1/topics/{topic}/children/{child}", delete(no_children))
+            .route("/v1/topics/{topic}/children", get(children::list).post(children::attach))
+            .route("/v1/topics/{topic}/children/{child}", delete(children::detach))
             .route("/v1/topics/{topic}/produce", post(messages::produce))
             .route(PRODUCE_BATCH, post(batch::produce))
             // Without a HEAD of its own axum would lease a message to answer one.

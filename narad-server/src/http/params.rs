@@ -25,6 +25,20 @@ impl<S: Send + Sync> FromRequestParts<S> for TopicPath {
     }
 }
 
+/// The parent and the child that the path names, decoded.
+pub(super) struct LinkPath(pub(super) String, pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for LinkPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<(String, String)>::from_request_parts(parts, state).await {
+            Ok(Path((parent, child))) => Ok(Self(parent, child)),
+            Err(_) => Err(ApiError::bad_request("the path does not name two topics")),
+        }
+    }
+}
+
 /// The parameters of the query, as they were sent.
 pub(super) struct Query(Vec<Pair>);
 

@@ -13,13 +13,12 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     ApiError, App, access,
-    error::not_implemented,
     params::{Query, TopicPath, json_body},
     schemas,
 };
 use crate::{
-    broker::{NewTopic, PartitionReport, PartitionStatus, TopicEdit},
-    meta::{Action, Topic, TopicChange},
+    broker::{ChildOf, NewTopic, PartitionReport, PartitionStatus, TopicEdit},
+    meta::{Action, ParentLink, Topic, TopicChange},
     security::Caller,
 };
 
@@ -40,6 +39,31 @@ pub(super) struct TopicObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
     role: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<&'a str>,
+    #[serde(flatten)]
+    parent: Option<ParentFields<'a>>,
+}
+
+/// What the object of a child has more.
+#[derive(Serialize)]
+struct ParentFields<'a> {
+    parent: &'a str,
+    attach_epoch: String,
+    fanout_delay_ms: u64,
+    /// By partition of the parent.
+    attach_offsets: Vec<u64>,
+}
+
+impl<'a> ParentFields<'a> {
+    fn new(link: &'a ParentLink) -> Self {
+        Self {
+            parent: &link.name,
+            attach_epoch: format!("{:016x}", link.epoch),
+            fanout_delay_ms: link.delay_ms,
+            attach_offsets: link.offsets.iter().map(|offset| offset.get()).collect(),
+        }
+    }
 }
 
 impl<'a> TopicObject<'a> {
@@ -54,7 +78,13 @@ impl<'a> TopicObject<'a> {
             max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
             created_at: topic.created_at_ms.div_euclid(1000),
             owner: topic.owner.as_deref(),
-            role: "standalone",
+            role: match (&topic.parent, topic.children.as_slice()) {
+                (Some(_), _) => "child",
+                (None, []) => "standalone",
+                (None, _) => "parent",
+            },
+            children: topic.children.iter().map(|link| &*link.name).collect(),
+            parent: topic.parent.as_ref().map(ParentFields::new),
         }
     }
 }
@@ -80,8 +110,9 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body: CreateBody = json_body(&body)?;
     access::granted(&caller, Action::Create, &body.name)?;
-    if body.parent.is_some_and(|parent| !parent.is_empty()) || body.fanout_delay_ms.is_some_and(|ms| ms > 0) {
-        return Err(not_implemented("children and fan-out"));
+    let parent = child_of(body.parent, body.fanout_delay_ms)?;
+    if let Some(of) = &parent {
+        access::owned(&app, &caller, &of.parent).await?;
     }
     let new = NewTopic {
         name: body.name,
@@ -92,9 +123,19 @@ pub(super) async fn create(
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
         schema: body.schema.map(text_of),
         owner: caller.name().cloned(),
+        parent,
     };
     let topic = app.broker().create_topic(new).await?;
     Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())
+}
+
+/// An empty name is none, as existing clients send it.
+fn child_of(parent: Option<String>, delay_ms: Option<u64>) -> Result<Option<ChildOf>, ApiError> {
+    match (parent.filter(|parent| !parent.is_empty()), delay_ms.unwrap_or(0)) {
+        (Some(parent), delay_ms) => Ok(Some(ChildOf { parent, delay_ms })),
+        (None, 0) => Ok(None),
+        (None, _) => Err(ApiError::bad_request("fanout_delay_ms: only a topic with a parent has a delay")),
+    }
 }
 
 /// A schema, as it was written.

@@ -21,9 +21,12 @@ use redb::{
 use tokio::sync::watch;
 
 use super::{
-    MetaError, MetaStore, SchemaVersion, Topic, TopicChange, User, UserChange,
+    Link, Linked, MetaError, MetaStore, NewLink, SchemaVersion, Topic, TopicChange, User, UserChange,
     failure::Failure,
-    file, record,
+    file,
+    link::check_retention,
+    linking::{self, expect_topic, put},
+    record,
     reserve::Reserve,
     schemas,
     tables::{DELETED, FOLDED, NUMBERS, TOPICS, USERS},
@@ -254,16 +257,33 @@ fn stored_version(transaction: &ReadTransaction) -> Result<u64, Failure> {
     Ok(stored.map_or(0, |stored| stored.value()))
 }
 
-/// The topic `name` in `topics`, when its incarnation is `id`.
-fn expect_topic(
-    topics: &impl ReadableTable<&'static str, &'static [u8]>,
-    name: &str,
-    id: Incarnation,
-) -> Result<Topic, Failure> {
-    let stored = topics.get(name)?.map(|bytes| record::decode(name, bytes.value())).transpose()?;
-    stored
-        .filter(|topic| topic.id == id)
-        .ok_or_else(|| Failure::Refused(MetaError::NotFound { name: name.to_owned() }))
+/// Takes the name of a topic that is about to be added.
+fn take_name(transaction: &WriteTransaction, topic: &Topic) -> Result<(), Failure> {
+    let folded_name = topic.name.to_ascii_lowercase();
+    let mut folded = transaction.open_table(FOLDED)?;
+    if let Some(existing) = folded.get(folded_name.as_str())? {
+        return Err(Failure::Refused(MetaError::Exists { existing: existing.value().into() }));
+    }
+    if let Some(owner) = &topic.owner {
+        // Deleted since it asked: the next user of the name must not find a topic of its own.
+        users::expect(&transaction.open_table(USERS)?, owner)?;
+    }
+    folded.insert(folded_name.as_str(), &*topic.name)?;
+    transaction.open_table(DELETED)?.remove(topic.id.to_string().as_str())?;
+    Ok(())
+}
+
+/// Gives a topic that is about to be added the first version of its schema.
+fn first_schema(
+    transaction: &WriteTransaction,
+    topic: &mut Topic,
+    schema: Option<&str>,
+) -> Result<(), Failure> {
+    if let Some(text) = schema {
+        topic.schema_version = 1;
+        schemas::put(transaction, topic.id, 1, text)?;
+    }
+    Ok(())
 }
 
 #[async_trait]
@@ -280,26 +300,56 @@ impl MetaStore for RedbMetaStore {
         let _ = self.refill_reserve().await;
         self.writing(move |transaction, version| {
             let mut topic = topic.clone();
-            let folded_name = topic.name.to_ascii_lowercase();
-            let mut folded = transaction.open_table(FOLDED)?;
-            if let Some(existing) = folded.get(folded_name.as_str())? {
-                return Err(Failure::Refused(MetaError::Exists { existing: existing.value().into() }));
-            }
-            if let Some(owner) = &topic.owner {
-                // Deleted since it asked: the next user of the name must not find a topic of its own.
-                users::expect(&transaction.open_table(USERS)?, owner)?;
-            }
-            folded.insert(folded_name.as_str(), &*topic.name)?;
-            transaction.open_table(DELETED)?.remove(topic.id.to_string().as_str())?;
-            topic.version = version;
-            if let Some(text) = &schema {
-                topic.schema_version = 1;
-                schemas::put(transaction, topic.id, 1, text)?;
-            }
-            transaction.open_table(TOPICS)?.insert(&*topic.name, record::encode(&topic)?.as_slice())?;
+            take_name(transaction, &topic)?;
+            first_schema(transaction, &mut topic, schema.as_deref())?;
+            put(&mut transaction.open_table(TOPICS)?, &mut topic, version)?;
             Ok(topic)
         })
         .await
+    }
+
+    async fn create_child(
+        &self,
+        child: Topic,
+        schema: Option<Arc<str>>,
+        link: NewLink,
+    ) -> Result<Linked, MetaError> {
+        let _ = self.refill_reserve().await;
+        self.writing(move |transaction, version| {
+            let mut child = child.clone();
+            take_name(transaction, &child)?;
+            first_schema(transaction, &mut child, schema.as_deref())?;
+            linking::attach(transaction, child, &link, version)
+        })
+        .await
+    }
+
+    async fn attach(&self, child: &str, child_id: Incarnation, link: NewLink) -> Result<Linked, MetaError> {
+        let child = child.to_owned();
+        self.writing(move |transaction, version| {
+            let child = expect_topic(&transaction.open_table(TOPICS)?, &child, child_id)?;
+            linking::attach(transaction, child, &link, version)
+        })
+        .await
+    }
+
+    async fn detach(&self, child: &str, epoch: u64) -> Result<(), MetaError> {
+        let child = child.to_owned();
+        let was_there = AtomicBool::new(false);
+        self.making_room(move |transaction, version| {
+            match linking::detach(transaction, &child, epoch, version) {
+                Ok(()) => was_there.store(true, Ordering::Release),
+                // As with a delete.
+                Err(Failure::Refused(MetaError::NotLinked { .. })) if was_there.load(Ordering::Acquire) => {}
+                Err(failure) => return Err(failure),
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn links(&self) -> Result<Vec<Link>, MetaError> {
+        self.reading(linking::links).await
     }
 
     async fn topic(&self, name: &str) -> Result<Option<Topic>, MetaError> {
@@ -348,8 +398,8 @@ impl MetaStore for RedbMetaStore {
                 schemas::put(transaction, id, schema.after.saturating_add(1), &schema.text)?;
             }
             change.apply(&mut topic);
-            topic.version = version;
-            topics.insert(name.as_str(), record::encode(&topic)?.as_slice())?;
+            check_retention(&topic).map_err(MetaError::Link)?;
+            put(&mut topics, &mut topic, version)?;
             Ok(topic)
         };
         if takes_room { self.writing(work).await } else { self.making_room(work).await }
@@ -358,21 +408,21 @@ impl MetaStore for RedbMetaStore {
     async fn delete_topic(&self, name: &str, id: Incarnation) -> Result<(), MetaError> {
         let name = name.to_owned();
         let was_there = AtomicBool::new(false);
-        self.making_room(move |transaction, _| {
+        self.making_room(move |transaction, version| {
             let mut topics = transaction.open_table(TOPICS)?;
-            match expect_topic(&topics, &name, id) {
-                Ok(topic) => {
-                    was_there.store(true, Ordering::Release);
-                    if topic.schema_version > 0 {
-                        schemas::remove(transaction, id)?;
-                    }
-                }
+            let mut topic = match expect_topic(&topics, &name, id) {
+                Ok(topic) => topic,
                 // An attempt that a full disk has failed at its last sync was made after all.
                 Err(Failure::Refused(MetaError::NotFound { .. })) if was_there.load(Ordering::Acquire) => {
                     return Ok(());
                 }
                 Err(failure) => return Err(failure),
+            };
+            was_there.store(true, Ordering::Release);
+            if topic.schema_version > 0 {
+                schemas::remove(transaction, id)?;
             }
+            linking::unlink(transaction, &mut topics, &mut topic, version)?;
             topics.remove(name.as_str())?;
             transaction.open_table(FOLDED)?.remove(name.to_ascii_lowercase().as_str())?;
             transaction.open_table(DELETED)?.insert(id.to_string().as_str(), name.as_str())?;

@@ -7,6 +7,8 @@ mod backend;
 mod embedded;
 mod failure;
 mod file;
+mod link;
+mod linking;
 mod record;
 mod reserve;
 mod schemas;
@@ -23,6 +25,9 @@ use narad_core::plugin::Incarnation;
 use tokio::sync::watch;
 
 pub use embedded::RedbMetaStore;
+pub use link::{
+    ChildLink, Link, LinkRefusal, Linked, MAX_CHILDREN, NewLink, ParentLink, RETENTION_MARGIN_MS,
+};
 pub use topic::{NameError, SchemaChange, SchemaVersion, Topic, TopicChange, TopicName};
 pub use user::{Action, Grant, PasswordHash, User, UserChange, UserName, UserNameError};
 
@@ -68,6 +73,15 @@ pub enum MetaError {
         /// The current version; 0 when there is none.
         current: u32,
     },
+    /// The topic is no child, or not by the link that was meant.
+    #[error("topic {child} is no child of that topic")]
+    NotLinked {
+        /// The topic that was taken for a child.
+        child: String,
+    },
+    /// A rule of links forbids it.
+    #[error(transparent)]
+    Link(LinkRefusal),
     /// The disk is full. Free space and retry; a change that was asked for is whole or absent.
     #[error("no space left for metadata: {source}")]
     DiskFull {
@@ -122,6 +136,7 @@ pub enum MetaError {
 /// 1. A change that was answered `Ok` survives a power loss.
 /// 2. Each change moves the version that `version` watches, after it can be read and before it is answered.
 /// 3. Names are unique without regard to ASCII case. Creating and deleting are atomic: a crash leaves a topic whole or gone.
+///    So are changes of links, which are written in the records of both ends.
 /// 4. A deleted incarnation is told of for ever, unless a topic of that incarnation is created again.
 /// 5. Dropping a call's future does not undo the change, nor half of it.
 #[async_trait]
@@ -147,6 +162,33 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         schema: Option<Arc<str>>,
     ) -> Result<Topic, MetaError>;
 
+    /// Adds a topic that is a child from its beginning, with or without a schema of its own: all of it, or nothing.
+    ///
+    /// # Errors
+    /// As [`create_topic`](Self::create_topic) and [`attach`](Self::attach).
+    async fn create_child(
+        &self,
+        child: Topic,
+        schema: Option<Arc<str>>,
+        link: NewLink,
+    ) -> Result<Linked, MetaError>;
+
+    /// Makes a topic the child of another. The link gets an epoch that no link had before; a child without a schema
+    /// takes the parent's current one as its first version.
+    ///
+    /// # Errors
+    /// `Link` when a rule forbids it; `NotFound` also when a name belongs to another incarnation.
+    async fn attach(&self, child: &str, child_id: Incarnation, link: NewLink) -> Result<Linked, MetaError>;
+
+    /// Ends the link of `child` that began with `epoch`.
+    ///
+    /// # Errors
+    /// `NotLinked` when there is no such link.
+    async fn detach(&self, child: &str, epoch: u64) -> Result<(), MetaError>;
+
+    /// Every link, by the child's name.
+    async fn links(&self) -> Result<Vec<Link>, MetaError>;
+
     /// The topic of that name, letter for letter.
     async fn topic(&self, name: &str) -> Result<Option<Topic>, MetaError>;
 
@@ -156,7 +198,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// Changes what `change` names and answers the whole topic.
     ///
     /// # Errors
-    /// `NotFound` also when the name belongs to another incarnation; `SchemaMoved`, and nothing is changed.
+    /// `NotFound` also when the name belongs to another incarnation; `SchemaMoved`, and `Link` for a retention that is too
+    /// short for a child's delay: nothing is changed then.
     async fn update_topic(
         &self,
         name: &str,
@@ -164,7 +207,7 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         change: TopicChange,
     ) -> Result<Topic, MetaError>;
 
-    /// Removes the topic.
+    /// Removes the topic with its links: its children become topics of their own, its parent has a child less.
     ///
     /// # Errors
     /// `NotFound` also when the name belongs to another incarnation.

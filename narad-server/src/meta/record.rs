@@ -1,9 +1,9 @@
 //! How a topic is stored: JSON with the number of its layout, so that a later layout can read an earlier one.
 
-use narad_core::plugin::Incarnation;
+use narad_core::{format::Offset, plugin::Incarnation};
 use serde::{Deserialize, Serialize};
 
-use super::{MetaError, Topic};
+use super::{ChildLink, MetaError, ParentLink, Topic};
 
 /// The newest layout that this program reads.
 const LAYOUT: u32 = 2;
@@ -25,12 +25,28 @@ struct Stored {
     /// Not in a record of before there were users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    children: Vec<StoredLink>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<StoredLink>,
     version: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+/// One end of a link, as the record of the other has it.
+#[derive(Serialize, Deserialize)]
+struct StoredLink {
+    name: String,
+    id: String,
+    epoch: u64,
+    delay_ms: u64,
+    /// In the record of a child alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    offsets: Vec<u64>,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +67,8 @@ pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
         schema_version: topic.schema_version,
         created_at_ms: topic.created_at_ms,
         owner: topic.owner.as_deref().map(str::to_owned),
+        children: topic.children.iter().map(StoredLink::of_child).collect(),
+        parent: topic.parent.as_ref().map(StoredLink::of_parent),
         version: topic.version,
     };
     serde_json::to_vec(&stored).map_err(|error| unreadable(&topic.name, error.to_string()))
@@ -65,8 +83,8 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
         return Err(unreadable(name, reason));
     }
     let stored: Stored = serde_json::from_slice(bytes).map_err(malformed)?;
-    let id: Incarnation =
-        stored.id.parse().map_err(|_| unreadable(name, "its id is not 16 hex digits".into()))?;
+    let id = incarnation(name, &stored.id)?;
+    let child = |link: StoredLink| link.into_child(name);
     Ok(Topic {
         name: name.into(),
         id,
@@ -78,8 +96,42 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
         schema_version: stored.schema_version,
         created_at_ms: stored.created_at_ms,
         owner: stored.owner.map(Into::into),
+        children: stored.children.into_iter().map(child).collect::<Result<_, _>>()?,
+        parent: stored.parent.map(|link| link.into_parent(name)).transpose()?,
         version: stored.version,
     })
+}
+
+impl StoredLink {
+    fn of_child(link: &ChildLink) -> Self {
+        let ChildLink { name, id, epoch, delay_ms } = link;
+        let (name, id) = (name.to_string(), id.to_string());
+        Self { name, id, epoch: *epoch, delay_ms: *delay_ms, offsets: Vec::new() }
+    }
+
+    fn of_parent(link: &ParentLink) -> Self {
+        let ParentLink { name, id, epoch, delay_ms, offsets } = link;
+        let (name, id) = (name.to_string(), id.to_string());
+        let offsets = offsets.iter().map(|offset| offset.get()).collect();
+        Self { name, id, epoch: *epoch, delay_ms: *delay_ms, offsets }
+    }
+
+    fn into_child(self, of: &str) -> Result<ChildLink, MetaError> {
+        let Self { name, id, epoch, delay_ms, .. } = self;
+        Ok(ChildLink { name: name.into(), id: incarnation(of, &id)?, epoch, delay_ms })
+    }
+
+    fn into_parent(self, of: &str) -> Result<ParentLink, MetaError> {
+        let Self { name, id, epoch, delay_ms, offsets } = self;
+        let offset =
+            |value: u64| Offset::new(value).ok_or_else(|| unreadable(of, format!("{value} is no offset")));
+        let offsets = offsets.into_iter().map(offset).collect::<Result<_, _>>()?;
+        Ok(ParentLink { name: name.into(), id: incarnation(of, &id)?, epoch, delay_ms, offsets })
+    }
+}
+
+fn incarnation(of: &str, text: &str) -> Result<Incarnation, MetaError> {
+    text.parse().map_err(|_| unreadable(of, format!("the id {text:?} is not 16 hex digits")))
 }
 
 fn unreadable(name: &str, reason: String) -> MetaError {
@@ -95,6 +147,13 @@ mod tests {
         let mut topic = Topic::new(TopicName::new("t").unwrap(), Incarnation::new(7), 3, 5);
         topic.retention_ms = 3_600_000;
         topic.owner = Some("somebody".into());
+        let before_links = encode(&topic).unwrap();
+        assert!(!String::from_utf8(before_links.clone()).unwrap().contains("parent"));
+        assert_eq!(decode("t", &before_links).unwrap(), topic);
+        let (name, id, epoch, delay_ms) = ("other".into(), Incarnation::new(8), 9, 10);
+        let offsets = [Offset::ZERO, 5u32.into()].into();
+        topic.children.push(ChildLink { name: "c".into(), id, epoch, delay_ms });
+        topic.parent = Some(ParentLink { name, id, epoch, delay_ms, offsets });
         let bytes = encode(&topic).unwrap();
         assert_eq!(decode("t", &bytes).unwrap(), topic);
         let text = String::from_utf8(bytes.clone()).unwrap();

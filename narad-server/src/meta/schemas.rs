@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use narad_core::plugin::Incarnation;
-use redb::{ReadTransaction, TableError, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
 
 use super::{SchemaVersion, failure::Failure, tables::SCHEMAS};
 
@@ -16,6 +16,23 @@ pub(super) fn put(
 ) -> Result<(), Failure> {
     transaction.open_table(SCHEMAS)?.insert((id.to_string().as_str(), version), text)?;
     Ok(())
+}
+
+/// Makes version `version` of one topic the first of another; `false` when there is no such version.
+pub(super) fn copy(
+    transaction: &WriteTransaction,
+    from: Incarnation,
+    version: u32,
+    to: Incarnation,
+) -> Result<bool, Failure> {
+    if version == 0 {
+        return Ok(false);
+    }
+    let mut table = transaction.open_table(SCHEMAS)?;
+    let text = table.get((from.to_string().as_str(), version))?.map(|text| text.value().to_owned());
+    let Some(text) = text else { return Ok(false) };
+    table.insert((to.to_string().as_str(), 1), text.as_str())?;
+    Ok(true)
 }
 
 /// Removes all of a topic's versions.

@@ -15,3 +15,5 @@ pub(super) const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new(
 /// The versions of topics' schemas, by the hexadecimal incarnation and the version, counted from 1. Not in a file of
 /// before there was one.
 pub(super) const SCHEMAS: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("topic_schemas");
+/// The parents' names by those of their children. Not in a file of before there were links.
+pub(super) const LINKS: TableDefinition<'_, &str, &str> = TableDefinition::new("links");

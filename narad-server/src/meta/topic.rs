@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use narad_core::plugin::Incarnation;
 
+use super::{ChildLink, ParentLink};
+
 /// A topic, as the metastore knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,6 +30,10 @@ pub struct Topic {
     pub created_at_ms: i64,
     /// The user that created it, and may change, delete and link it. None when security was off, or the user is gone.
     pub owner: Option<Arc<str>>,
+    /// The topics that its messages are copied to, by name.
+    pub children: Vec<ChildLink>,
+    /// The topic whose messages are copied to it.
+    pub parent: Option<ParentLink>,
     /// The metastore's version at the topic's last change; the store fills it in.
     pub version: u64,
 }
@@ -46,6 +52,8 @@ impl Topic {
             schema_version: 0,
             created_at_ms,
             owner: None,
+            children: Vec::new(),
+            parent: None,
             version: 0,
         }
     }

@@ -4,7 +4,8 @@
 pub const MESSAGES_PRODUCED: &str = "narad_messages_produced_total";
 /// Bytes of their payloads.
 pub const BYTES_PRODUCED: &str = "narad_bytes_produced_total";
-/// Messages that were not taken, by topic and reason: `disk_full`, `queue_full`, `wal_failed`, `shutting_down`.
+/// Messages that were not taken, by topic and reason: `disk_full`, `queue_full`, `wal_failed`, `shutting_down`,
+/// `delayed_child`.
 pub const PRODUCE_REJECTIONS: &str = "narad_produce_rejections_total";
 /// Messages handed to consumers, by topic and partition; repeats included.
 pub const MESSAGES_CONSUMED: &str = "narad_messages_consumed_total";
@@ -36,3 +37,12 @@ pub const COLD_RETENTION_PANICS: &str = "narad_cold_retention_panics_total";
 pub const REAPER_RESTARTS: &str = "narad_reaper_restarts";
 /// Failures by component and kind.
 pub const ERRORS: &str = "narad_errors_total";
+/// Messages of a parent that a child has not got yet, by parent, child and the parent's partition; absent where that
+/// would take an open.
+pub const FANOUT_LAG: &str = "narad_fanout_lag_messages";
+/// For how long the first of them has been due, in whole seconds.
+pub const FANOUT_DUE_LAG: &str = "narad_fanout_due_lag_seconds";
+/// Messages copied, by parent and child; repeats included.
+pub const FANOUT_COMMITTED: &str = "narad_fanout_committed_total";
+/// Messages that a child never gets, by parent and child: retention took them first, or they could not be read.
+pub const FANOUT_DROPPED: &str = "narad_fanout_child_dropped_messages";

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header::RETRY_AFTER};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use self::model::{AdoptedTopic, Directories, NewTopic, Topic, TopicChange, TopicPage};
+use self::model::{AdoptedTopic, Attach, Children, Directories, NewTopic, Topic, TopicChange, TopicPage};
 pub(super) use self::{error::ClientError, message::Message};
 use crate::secret::Secret;
 
@@ -157,6 +157,21 @@ impl Client {
     /// Deletes a topic with everything in it.
     pub(crate) async fn delete_topic(&self, name: &str) -> Result<()> {
         self.send(self.request(Method::DELETE, &["topics", name])?).await.map(drop)
+    }
+
+    /// Makes a topic the child of another, and answers the parent.
+    pub(crate) async fn attach(&self, parent: &str, link: &Attach) -> Result<Topic> {
+        self.json(self.request(Method::POST, &["topics", parent, "children"])?.json(link)).await
+    }
+
+    /// Ends that.
+    pub(crate) async fn detach(&self, parent: &str, child: &str) -> Result<()> {
+        self.send(self.request(Method::DELETE, &["topics", parent, "children", child])?).await.map(drop)
+    }
+
+    /// The children of a topic.
+    pub(crate) async fn children(&self, parent: &str) -> Result<Children> {
+        self.json(self.request(Method::GET, &["topics", parent, "children"])?).await
     }
 
     /// Produces one message; when this answers, it is synced to disk.

@@ -14,6 +14,12 @@ pub(crate) struct NewTopic {
     /// How long a lease lasts; fixed for the topic's life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) visibility_timeout_ms: Option<u64>,
+    /// Makes it the child of this topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<String>,
+    /// How old a message of the parent is when it is copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fanout_delay_ms: Option<u64>,
 }
 
 /// What a topic that is made of a directory is to be like.
@@ -113,6 +119,38 @@ pub(crate) struct TopicPage {
     /// Asks for the next page; empty on the last.
     #[serde(default)]
     pub(crate) next_page_token: String,
+}
+
+/// What is to become the child of a topic.
+#[derive(Debug, Serialize)]
+pub(crate) struct Attach {
+    /// The topic.
+    pub(crate) child: String,
+    /// How old a message is when it is copied.
+    pub(crate) delay_ms: u64,
+}
+
+/// The children of a topic.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Children {
+    /// By name.
+    pub(crate) children: Vec<Child>,
+}
+
+/// A child of a topic.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Child {
+    /// Its name.
+    pub(crate) name: String,
+    /// How old a message is when it is copied.
+    pub(crate) delay_ms: u64,
+    /// Messages that it has not got yet.
+    pub(crate) lag_messages: u64,
+    /// Whether these are all.
+    pub(crate) lag_complete: bool,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
 }
 
 /// Directories that no topic has.

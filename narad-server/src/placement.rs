@@ -1,10 +1,10 @@
-//! Which partition a message goes to.
+//! Which partition a message goes to: one that is produced, and one that is copied from a parent.
 
 use narad_core::plugin::PartitionId;
 
 /// The partition of a key: FNV-1a of 32 bits, modulo the number of partitions. Data directories written by other
 /// engines of this format place keys the same way, so this never changes.
-pub(super) fn of_key(key: &[u8], partitions: u32) -> PartitionId {
+pub(crate) fn of_key(key: &[u8], partitions: u32) -> PartitionId {
     let hash =
         key.iter().fold(0x811C_9DC5_u32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     PartitionId(hash.checked_rem(partitions).unwrap_or(0))

@@ -1,0 +1,229 @@
+//! The fan-out of a server, and the calls that the broker makes.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use narad_core::{
+    plugin::{Incarnation, PartitionId},
+    runtime::Runtime,
+    store::Store,
+};
+use parking_lot::RwLock;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+
+use super::{
+    FanoutOptions, Found, Lag, LinkStats, Signals, Topics,
+    lag::{lag, stats},
+    link::ActiveLink,
+    task,
+};
+use crate::meta::Link;
+
+/// The fan-out. One task serves all links; it ends when this is dropped, as a crash would end it: use
+/// [`close`](Self::close).
+pub struct Fanout {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Fanout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fanout").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+/// What the calls, the task and its passes share.
+pub(super) struct Shared {
+    pub(super) runtime: Runtime,
+    pub(super) store: Store,
+    pub(super) topics: Arc<dyn Topics>,
+    pub(super) signals: Arc<Signals>,
+    pub(super) options: FanoutOptions,
+    /// One for each pass that may run.
+    pub(super) slots: Semaphore,
+    links: RwLock<Links>,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Links {
+    by_epoch: HashMap<u64, Arc<ActiveLink>>,
+    by_parent: HashMap<Incarnation, Vec<Arc<ActiveLink>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.signals.nudge();
+    }
+}
+
+impl Fanout {
+    /// A fan-out over the logs of `store`, which are opened with `signals` as their notifier. It copies nothing until it
+    /// is told of links. Must be called within a tokio runtime, which its task then runs on.
+    pub fn new(
+        runtime: &Runtime,
+        store: Store,
+        topics: Arc<dyn Topics>,
+        signals: Arc<Signals>,
+        options: FanoutOptions,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            runtime: runtime.clone(),
+            store,
+            topics,
+            signals: Arc::clone(&signals),
+            slots: Semaphore::new(options.parallel.max(1)),
+            options,
+            links: RwLock::default(),
+            closed: AtomicBool::new(false),
+        });
+        tokio::spawn(task::run(Arc::downgrade(&shared), signals));
+        Self { shared }
+    }
+
+    /// Copies along `links` and no others. When this returns, nothing reaches the children of links that are not among
+    /// them any more.
+    pub async fn set_links(&self, links: Vec<Link>) {
+        let shared = &self.shared;
+        let epochs: HashSet<u64> = links.iter().map(|link| link.parent.epoch).collect();
+        let ended: Vec<u64> =
+            shared.links.read().by_epoch.keys().copied().filter(|epoch| !epochs.contains(epoch)).collect();
+        for epoch in ended {
+            self.remove(epoch).await;
+        }
+        let mut to_look_at = Vec::new();
+        {
+            let mut known = shared.links.write();
+            for link in links {
+                if let Some(active) = known.by_epoch.get(&link.parent.epoch) {
+                    if active.update(link) {
+                        to_look_at.push(Arc::clone(active));
+                    }
+                    continue;
+                }
+                let active = Arc::new(ActiveLink::new(link, shared.options.parallel_per_child));
+                to_look_at.push(Arc::clone(&active));
+                known.add(active);
+            }
+            shared.signals.set_parents(known.by_parent.keys().copied().collect());
+        }
+        // Only now: what is committed from here on is announced.
+        for active in to_look_at {
+            for partition in (0..active.link().parent_partitions).map(PartitionId) {
+                shared.look_later(&active, partition);
+            }
+        }
+    }
+
+    /// Ends a link. When this returns, nothing of it reaches the child any more, unless the disk hangs. Its cursors go;
+    /// what cannot be removed is not believed later either.
+    pub async fn remove(&self, epoch: u64) {
+        let shared = &self.shared;
+        let Some(active) = shared.links.write().remove(epoch) else { return };
+        shared.signals.set_parents(shared.links.read().by_parent.keys().copied().collect());
+        if !active.end(shared.options.patience).await {
+            tracing::warn!(child = %active.link().child, "a link ended while a copy waits for the disk");
+        }
+        let link = active.link();
+        let Found::Here(spec) = shared.topics.topic(&link.parent.name, link.parent.id).await else { return };
+        let (store, group) = (shared.store.clone(), Arc::clone(&link.parent.name));
+        let forget = move || {
+            for partition in (0..spec.partitions).map(PartitionId) {
+                if let Err(error) = store.forget_fanout_cursor(&spec, partition, &link.child, epoch) {
+                    tracing::debug!(child = %link.child, %partition, %error, "a cursor was left behind");
+                }
+            }
+        };
+        let forgotten = timeout(shared.options.patience, shared.runtime.run_blocking(&group, forget)).await;
+        if forgotten.is_err() {
+            tracing::warn!(parent = %group, "the cursors of a link were not removed: the disk does not answer");
+        }
+    }
+
+    /// What the children have not got yet, link by link. Opens no log.
+    pub async fn lags(&self, epochs: &[u64]) -> Vec<Lag> {
+        let active: Vec<_> = {
+            let links = self.shared.links.read();
+            epochs.iter().map(|epoch| links.by_epoch.get(epoch).cloned()).collect()
+        };
+        let mut lags = Vec::new();
+        for active in active {
+            lags.push(match active {
+                Some(active) => lag(&self.shared, &active).await,
+                None => Lag::default(),
+            });
+        }
+        lags
+    }
+
+    /// Numbers of all links, by parent and child. Opens no log.
+    pub async fn stats(&self) -> Vec<LinkStats> {
+        let active: Vec<_> = self.shared.links.read().by_epoch.values().cloned().collect();
+        stats(&self.shared, active).await
+    }
+
+    /// Ends copying: passes that run are finished, for as long as `deadline` allows, and no other is begun. The next
+    /// start goes on where this one was.
+    pub async fn close(&self, deadline: Duration) {
+        let shared = &self.shared;
+        shared.closed.store(true, Ordering::SeqCst);
+        shared.signals.nudge();
+        let all = u32::try_from(shared.options.parallel.max(1)).unwrap_or(u32::MAX);
+        if timeout(deadline, shared.slots.acquire_many(all)).await.is_err() {
+            tracing::warn!("closing under copies that wait for the disk");
+        }
+    }
+}
+
+impl Links {
+    fn add(&mut self, active: Arc<ActiveLink>) {
+        self.by_parent.entry(active.link().parent.id).or_default().push(Arc::clone(&active));
+        self.by_epoch.insert(active.epoch, active);
+    }
+
+    fn remove(&mut self, epoch: u64) -> Option<Arc<ActiveLink>> {
+        let active = self.by_epoch.remove(&epoch)?;
+        let parent = active.link().parent.id;
+        if let Some(children) = self.by_parent.get_mut(&parent) {
+            children.retain(|other| other.epoch != epoch);
+            if children.is_empty() {
+                self.by_parent.remove(&parent);
+            }
+        }
+        Some(active)
+    }
+}
+
+impl Shared {
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn link(&self, epoch: u64) -> Option<Arc<ActiveLink>> {
+        self.links.read().by_epoch.get(&epoch).cloned()
+    }
+
+    pub(super) fn children_of(&self, parent: Incarnation) -> Vec<Arc<ActiveLink>> {
+        self.links.read().by_parent.get(&parent).cloned().unwrap_or_default()
+    }
+
+    /// Has a cursor looked at, once more may have come.
+    pub(super) fn look_later(&self, link: &ActiveLink, partition: PartitionId) {
+        if link.cursor(partition).announce() {
+            self.set_alarm(self.options.linger, link.epoch, partition);
+        }
+    }
+
+    pub(super) fn set_alarm(&self, wait: Duration, epoch: u64, partition: PartitionId) {
+        let now = Instant::now();
+        self.signals.set_alarm(now.checked_add(wait).unwrap_or(now), (epoch, partition));
+    }
+}

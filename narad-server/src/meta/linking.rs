@@ -1,0 +1,139 @@
+//! Changes of links inside a transaction of the embedded metastore: both ends change together, or neither does.
+
+use std::sync::Arc;
+
+use narad_core::plugin::Incarnation;
+use redb::{ReadTransaction, ReadableTable, Table, TableError, WriteTransaction};
+
+use super::{
+    Link, Linked, MetaError, NewLink, Topic,
+    failure::Failure,
+    link::{ChildLink, ParentLink, check_link},
+    record, schemas,
+    tables::{LINKS, TOPICS},
+};
+
+type Topics<'txn> = Table<'txn, &'static str, &'static [u8]>;
+
+/// The topic `name` in `topics`, when its incarnation is `id`.
+pub(super) fn expect_topic(
+    topics: &impl ReadableTable<&'static str, &'static [u8]>,
+    name: &str,
+    id: Incarnation,
+) -> Result<Topic, Failure> {
+    let stored = topics.get(name)?.map(|bytes| record::decode(name, bytes.value())).transpose()?;
+    stored
+        .filter(|topic| topic.id == id)
+        .ok_or_else(|| Failure::Refused(MetaError::NotFound { name: name.to_owned() }))
+}
+
+/// Writes a record that was changed at `version`.
+pub(super) fn put(topics: &mut Topics<'_>, topic: &mut Topic, version: u64) -> Result<(), Failure> {
+    topic.version = version;
+    topics.insert(&*topic.name, record::encode(topic)?.as_slice())?;
+    Ok(())
+}
+
+/// Links `child`, which is written with it, to the parent that `link` names. The version is the link's epoch: it is
+/// never given twice.
+pub(super) fn attach(
+    transaction: &WriteTransaction,
+    mut child: Topic,
+    link: &NewLink,
+    version: u64,
+) -> Result<Linked, Failure> {
+    let mut topics = transaction.open_table(TOPICS)?;
+    let mut parent = expect_topic(&topics, &link.parent, link.parent_id)?;
+    check_link(&parent, &child, link.delay_ms).map_err(MetaError::Link)?;
+    if child.schema_version == 0 && schemas::copy(transaction, parent.id, parent.schema_version, child.id)? {
+        child.schema_version = 1;
+    }
+    let (epoch, delay_ms) = (version, link.delay_ms);
+    child.parent = Some(ParentLink {
+        name: Arc::clone(&parent.name),
+        id: parent.id,
+        epoch,
+        delay_ms,
+        offsets: Arc::clone(&link.offsets),
+    });
+    parent.children.push(ChildLink { name: Arc::clone(&child.name), id: child.id, epoch, delay_ms });
+    parent.children.sort_by(|one, other| one.name.cmp(&other.name));
+    put(&mut topics, &mut parent, version)?;
+    put(&mut topics, &mut child, version)?;
+    transaction.open_table(LINKS)?.insert(&*child.name, &*parent.name)?;
+    Ok(Linked { parent, child })
+}
+
+/// Ends the link of `child` that began with `epoch`.
+pub(super) fn detach(
+    transaction: &WriteTransaction,
+    child: &str,
+    epoch: u64,
+    version: u64,
+) -> Result<(), Failure> {
+    let mut topics = transaction.open_table(TOPICS)?;
+    let stored = topics.get(child)?.map(|bytes| record::decode(child, bytes.value())).transpose()?;
+    let linked = stored.filter(|topic| topic.parent.as_ref().is_some_and(|link| link.epoch == epoch));
+    let Some(mut child) = linked else {
+        return Err(Failure::Refused(MetaError::NotLinked { child: child.to_owned() }));
+    };
+    leave_parent(&mut topics, &mut child, version)?;
+    put(&mut topics, &mut child, version)?;
+    transaction.open_table(LINKS)?.remove(&*child.name)?;
+    Ok(())
+}
+
+/// Ends every link of a topic that is about to be removed.
+pub(super) fn unlink(
+    transaction: &WriteTransaction,
+    topics: &mut Topics<'_>,
+    topic: &mut Topic,
+    version: u64,
+) -> Result<(), Failure> {
+    if topic.parent.is_none() && topic.children.is_empty() {
+        return Ok(());
+    }
+    leave_parent(topics, topic, version)?;
+    let mut links = transaction.open_table(LINKS)?;
+    links.remove(&*topic.name)?;
+    for link in std::mem::take(&mut topic.children) {
+        let mut child = expect_topic(topics, &link.name, link.id)?;
+        child.parent = None;
+        put(topics, &mut child, version)?;
+        links.remove(&*link.name)?;
+    }
+    Ok(())
+}
+
+fn leave_parent(topics: &mut Topics<'_>, child: &mut Topic, version: u64) -> Result<(), Failure> {
+    let Some(link) = child.parent.take() else { return Ok(()) };
+    let mut parent = expect_topic(topics, &link.name, link.id)?;
+    parent.children.retain(|other| other.epoch != link.epoch);
+    put(topics, &mut parent, version)
+}
+
+/// Every link, by the child's name.
+pub(super) fn links(transaction: &ReadTransaction) -> Result<Vec<Link>, Failure> {
+    let table = match transaction.open_table(LINKS) {
+        // In a file of before there were any.
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let topics = transaction.open_table(TOPICS)?;
+    let topic = |name: &str| -> Result<Option<Topic>, Failure> {
+        Ok(topics.get(name)?.map(|bytes| record::decode(name, bytes.value())).transpose()?)
+    };
+    let mut links = Vec::new();
+    for entry in table.iter()? {
+        let (child, parent) = entry?;
+        let (Some(child), Some(parent)) = (topic(child.value())?, topic(parent.value())?) else { continue };
+        let Some(link) = child.parent.filter(|link| link.id == parent.id) else { continue };
+        links.push(Link {
+            child: child.name,
+            child_id: child.id,
+            parent: link,
+            parent_partitions: parent.partitions,
+        });
+    }
+    Ok(links)
+}

@@ -1,0 +1,109 @@
+//! The delay gate: never early by the wall clock, within a second of due, whatever steps the clock takes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
+
+mod fanout_support;
+
+use std::time::Duration;
+
+use fanout_support::{Bed, CHILDREN, PARENT, disk, link, pass, settle};
+use narad_core::testkit::seed;
+
+const CHILD: &str = CHILDREN[0];
+const MINUTE: Duration = Duration::from_secs(60);
+const MS: Duration = Duration::from_millis(1);
+/// Within which a message that is due is there.
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_copied_when_it_is_due_and_no_earlier() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    bed.produce(0, &["a"]);
+    clock.advance(MINUTE / 2);
+    bed.produce(0, &["b"]);
+    settle().await;
+    clock.advance(MINUTE / 2 - MS);
+    pass(10 * MINUTE).await;
+    assert_eq!(bed.payloads(CHILD, 0), [""; 0], "a millisecond is missing");
+    assert_eq!(bed.fanout.lags(&[1]).await[0].messages, 2);
+    clock.advance(MS);
+    pass(SECOND + MS).await;
+    assert_eq!(bed.payloads(CHILD, 0), ["a"]);
+    clock.advance(MINUTE / 2 - MS);
+    pass(10 * MINUTE).await;
+    assert_eq!(bed.payloads(CHILD, 0), ["a"]);
+    clock.advance(MS);
+    pass(SECOND + MS).await;
+    assert_eq!(bed.payloads(CHILD, 0), ["a", "b"]);
+    bed.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_stepped_back_delays_and_one_stepped_forward_releases() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    bed.produce(0, &["a"]);
+    settle().await;
+    // An hour back while two minutes go by: not due by the wall clock.
+    clock.advance(2 * MINUTE);
+    clock.set_unix_ms(narad_core::clock::Clock::unix_ms(&clock) - 3_600_000);
+    pass(10 * MINUTE).await;
+    assert_eq!(bed.payloads(CHILD, 0), [""; 0]);
+    clock.advance_wall(Duration::from_secs(3600));
+    pass(SECOND + MS).await;
+    assert_eq!(bed.payloads(CHILD, 0), ["a"]);
+    bed.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_without_a_delay_does_not_care_about_the_clock() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, Duration::ZERO)]).await;
+    bed.produce(0, &["a"]);
+    clock.set_unix_ms(1);
+    settle().await;
+    assert_eq!(bed.payloads(CHILD, 0), ["a"]);
+    bed.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_goes_on_over_a_restart_and_over_a_log_that_was_closed_for_being_idle() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    bed.produce(0, &["a"]);
+    settle().await;
+    bed.close().await;
+    clock.advance(MINUTE / 2);
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    settle().await;
+    assert_eq!(bed.payloads(CHILD, 0), [""; 0]);
+    bed.log(PARENT, 0).close().unwrap();
+    clock.advance(MINUTE / 2);
+    pass(SECOND + MS).await;
+    assert_eq!(bed.payloads(CHILD, 0), ["a"]);
+    bed.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_messages_have_been_due_is_told() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    bed.codecs[0].refuses.store(true, std::sync::atomic::Ordering::SeqCst);
+    bed.produce(0, &["a"]);
+    settle().await;
+    let due = async || bed.fanout.stats().await[0].partitions[0].due_seconds;
+    assert_eq!(due().await, 0);
+    clock.advance(MINUTE + Duration::from_secs(90));
+    pass(SECOND + MS).await;
+    assert_eq!(due().await, 90);
+    bed.codecs[0].refuses.store(false, std::sync::atomic::Ordering::SeqCst);
+    pass(2 * SECOND).await;
+    assert_eq!(due().await, 0);
+    bed.close().await;
+}
