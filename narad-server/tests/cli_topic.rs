@@ -122,3 +122,32 @@ async fn a_retention_that_is_too_short_is_refused_in_the_units_it_was_given_in()
     );
     assert!(stub.asked().is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_are_attached_listed_and_detached() {
+    let stub = broker().await;
+    stub.script("/children", [Answer::body(200, &topic("orders").to_string())]);
+    let ran = stub.narad(&["topic", "attach", "orders", "late", "--delay", "10m"], b"").await;
+    assert_eq!(
+        (ran.status, body(&stub)),
+        (0, json!({"child": "late", "delay_ms": 600_000})),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.text(), "attached late to orders: messages are copied after 10m\n");
+    let list = json!({"parent": "orders", "parent_id": "00000000000000aa", "children": [
+        {"name": "late", "delay_ms": 600_000, "lag_messages": 7, "lag_complete": true},
+        {"name": "now", "delay_ms": 0, "lag_messages": 2, "lag_complete": false}]});
+    stub.script("/children", [Answer::body(200, &list.to_string())]);
+    let ran = stub.narad(&["topic", "children", "orders"], b"").await;
+    let lines: Vec<String> =
+        ran.text().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(lines, ["CHILD DELAY BEHIND", "late 10m 7", "now 0s at least 2"]);
+    let ran = stub.narad(&["topic", "detach", "orders", "late"], b"").await;
+    assert_eq!((ran.status, ran.text().as_str()), (0, "detached late from orders\n"));
+    assert_eq!(stub.asked().pop().unwrap().request, "DELETE /v1/topics/orders/children/late");
+    let ran = stub.narad(&["topic", "create", "late", "--parent", "orders", "--delay", "1s"], b"").await;
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(body(&stub), json!({"name": "late", "parent": "orders", "fanout_delay_ms": 1000}));
+    assert_eq!(stub.narad(&["topic", "create", "late", "--delay", "1s"], b"").await.status, 2);
+}

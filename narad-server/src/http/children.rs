@@ -51,7 +51,12 @@ struct ChildObject<'a> {
     lag_complete: bool,
 }
 
-pub(super) async fn list(State(app): State<App>, TopicPath(parent): TopicPath) -> Result<Response, ApiError> {
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    TopicPath(parent): TopicPath,
+) -> Result<Response, ApiError> {
+    access::visible(&app, &caller, &parent).await?;
     let (parent, children) = app.broker().children(&parent).await?;
     let children = children.iter().map(|child| ChildObject {
         name: &child.name,
