@@ -121,11 +121,6 @@ pub(super) async fn no_head(method: Method, uri: Uri) -> Response {
     response
 }
 
-/// 501 for what a later version brings.
-pub(super) fn not_implemented(what: &str) -> ApiError {
-    ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("this version of narad has no {what} yet"))
-}
-
 #[cfg(test)]
 mod tests {
     use narad_core::Error;
