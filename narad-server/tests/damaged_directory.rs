@@ -388,10 +388,7 @@ async fn run(template: &Template, Case { harm, cost, .. }: Case) {
         assert_eq!(client.produce(&format!("?partition={partition}"), "new").await.status, 202);
     }
     assert_eq!(client.drain().await, ["new", "new", "new"]);
-    // What keeps positions from being written down is said by the status.
-    let has_positions =
-        ["consumer.offset", "consumer.ahead"].iter().all(|file| !dir.join(P0).join(file).is_dir());
-    assert_eq!(broker.terminate().await.success(), has_positions);
+    assert!(broker.terminate().await.success());
     let left = names(&dir);
     let foreign = before.iter().filter(|name| name.contains("lost+found") || name.contains(".DS_Store"));
     assert!(foreign.into_iter().all(|name| left.contains(name)), "foreign entries are left alone");
