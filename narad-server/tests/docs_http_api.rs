@@ -9,11 +9,9 @@ mod http_support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use documented::{blocks, can_run, examples, same_body};
-use http_support::Narad;
+use http_support::{Narad, contract};
 
 const MANUAL: &str = include_str!("../../docs/http-api.md");
-/// The router is the one list of routes, and axum does not tell it.
-const ROUTER: &str = include_str!("../src/http/mod.rs");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_gets_the_answer_that_it_states() {
@@ -50,53 +48,20 @@ fn every_route_has_an_example() {
         examples(MANUAL).iter().map(documented::Example::request).collect();
     let missing: Vec<String> = routes()
         .into_iter()
-        .filter(|(method, route)| !shown.iter().any(|(by, path)| by == method && is_of(path, route)))
+        .filter(|(method, route)| {
+            !shown.iter().any(|(by, path)| by == method && contract::is_of(path, route))
+        })
         .map(|(method, route)| format!("{method} {route}"))
         .collect();
     assert!(missing.is_empty(), "docs/http-api.md has no example of {missing:#?}");
 }
 
-/// Whether `path` is one of `route`, such as `/v1/topics/orders` of `/v1/topics/{topic}`.
-fn is_of(path: &str, route: &str) -> bool {
-    let (mut path, mut route) = (path.split('/'), route.split('/'));
-    loop {
-        match (path.next(), route.next()) {
-            (None, None) => return true,
-            (Some(segment), Some(name)) if name.starts_with('{') || segment == name => {}
-            _ => return false,
-        }
-    }
-}
-
-/// Method and path of every route that does something by now.
+/// Method and path of every route.
 fn routes() -> BTreeSet<(String, String)> {
-    let constant = |name: &str| {
-        let declared = format!("const {name}: &str = \"");
-        let (_, rest) = ROUTER.split_once(&declared).unwrap_or_else(|| panic!("{name} is no constant"));
-        rest.split_once('"').unwrap().0.to_owned()
-    };
     let mut routes = BTreeSet::new();
-    for call in ROUTER.split(".route(").skip(1) {
-        let (path, handlers) = call.split_once(',').unwrap();
-        let path = path.trim();
-        let path = path
-            .strip_prefix('"')
-            .map_or_else(|| constant(path), |path| path.trim_end_matches('"').to_owned());
-        // The parenthesis that closes the call.
-        let mut depth = 1;
-        let end = handlers.find(|c| {
-            depth += i32::from(c == '(') - i32::from(c == ')');
-            depth == 0
-        });
-        let handlers = &handlers[..end.unwrap()];
-        for method in ["get", "post", "put", "patch", "delete"] {
-            let begins =
-                |at: usize| !handlers[..at].ends_with(|c: char| c.is_alphanumeric() || c == ':' || c == '_');
-            let taken = handlers.match_indices(&format!("{method}(")).any(|(at, _)| {
-                // Not one that answers 501 until a later version.
-                begins(at) && !handlers[at + method.len() + 1..].starts_with("no_")
-            });
-            if taken {
+    for (path, item) in contract::DOCUMENT["paths"].as_object().unwrap() {
+        for (method, _) in item.as_object().unwrap() {
+            if method != "parameters" {
                 routes.insert((method.to_uppercase(), path.clone()));
             }
         }

@@ -243,3 +243,16 @@ async fn versions_are_bounded() {
     patch(&narad, json!({"schema": {"maximum": 99}})).await.is(200);
     narad.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_without_a_schema_takes_its_parents_for_what_is_produced_to_it() {
+    let narad = Narad::start().await;
+    create(&narad, &order()).await;
+    narad.post("/v1/topics", r#"{"name":"copy","parent":"orders"}"#).await.is(201);
+    let error = narad.post("/v1/topics/copy/produce", "{}").await.error(400);
+    assert!(error.contains("id"), "{error}");
+    narad.post("/v1/topics/copy/produce", r#"{"id":1}"#).await.is(202);
+    narad.send(Method::PATCH, "/v1/topics/copy", r#"{"schema":{}}"#).await.is(200);
+    narad.post("/v1/topics/copy/produce", "{}").await.is(202);
+    narad.stop().await;
+}

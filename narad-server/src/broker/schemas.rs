@@ -98,23 +98,17 @@ impl Broker {
         schema.map_err(|error| BrokerError::invalid("schema", error.to_string()))
     }
 
-    /// The topic whose schema counts for what is produced to `entry`. What fan-out copies is not checked again.
-    #[expect(clippy::unused_async, reason = "a child's parent is looked up")]
-    async fn schema_owner(&self, entry: &Arc<TopicEntry>) -> Result<Arc<TopicEntry>, BrokerError> {
-        Ok(Arc::clone(entry))
-    }
-
-    /// The first of `payloads` that the topic's schema refuses, and why.
+    /// The first of `payloads` that the topic's schema refuses, and why. What fan-out copies is not checked: a child has
+    /// a schema of its own, if only the one that it took from its parent.
     ///
     /// # Errors
     /// A failure of the metastore.
     pub(super) async fn refused_by_schema(
         &self,
-        entry: &Arc<TopicEntry>,
+        entry: &TopicEntry,
         payloads: &[Bytes],
     ) -> Result<Option<(usize, BrokerError)>, BrokerError> {
-        let owner = self.schema_owner(entry).await?;
-        let Some(checker) = self.checker(&owner.topic).await? else { return Ok(None) };
+        let Some(checker) = self.checker(&entry.topic).await? else { return Ok(None) };
         let bytes = payloads.iter().map(Bytes::len).sum();
         let refused = if checker.is_quick(bytes) {
             first_refused(&checker, payloads)
@@ -124,7 +118,7 @@ impl Broker {
         };
         Ok(refused.map(|(index, reason)| {
             entry.life.reject("schema", payloads.len() as u64);
-            let version = owner.topic.schema_version;
+            let version = entry.topic.schema_version;
             let reason = format!("not what version {version} of the schema asks for: {reason}");
             (index, BrokerError::invalid("payload", reason))
         }))

@@ -13,7 +13,7 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-use super::{Access, ApiError, App, METRICS, body, guard};
+use super::{Access, ApiError, App, METRICS, OPENAPI, body, guard};
 use crate::{secret::Secret, security::Caller};
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"narad\"");
@@ -56,7 +56,7 @@ pub(super) async fn check(
 fn shown(app: &App, access: Access, request: &Request) -> Result<Option<(String, Secret)>, ApiError> {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let is_open = match route {
-        Some("/healthz" | "/readyz") => true,
+        Some("/healthz" | "/readyz" | OPENAPI) => true,
         Some(METRICS) => app.0.settings.metrics_unauthenticated,
         _ => false,
     };

@@ -9,8 +9,9 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use narad_core::plugin::PartitionId;
-use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
     ApiError, App, access,
@@ -31,15 +32,34 @@ struct BatchBody {
     messages: Vec<Box<RawValue>>,
 }
 
-#[derive(Deserialize)]
+/// What a batch is: that its messages are these is found out one by one, so that an error can name the first.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "its schema is what counts")]
+pub(super) struct Batch<'a> {
+    #[schemars(length(min = 1, max = MAX_BATCH_MESSAGES))]
+    messages: Vec<MessageBody<'a>>,
+}
+
+/// How many were taken.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Accepted {
+    accepted: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MessageBody<'a> {
     /// As it was written: a string keeps its quotes.
     #[serde(borrow)]
+    #[schemars(with = "serde_json::Value", required)]
     payload: &'a RawValue,
+    #[schemars(extend("enum" = ["base64", "", null]))]
     payload_encoding: Option<String>,
     key: Option<String>,
+    #[schemars(extend("enum" = ["base64", "", null]))]
     key_encoding: Option<String>,
+    #[schemars(range(max = u32::MAX))]
     partition: Option<u32>,
 }
 
@@ -56,7 +76,7 @@ pub(super) async fn produce(
     let _slot = app.0.produces.take(identity)?;
     let messages = app.0.decoders.read(encoding, body, MAX_BATCH_BYTES, parse).await?;
     let accepted = app.broker().produce_batch(&topic, messages).await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"accepted": accepted}))).into_response())
+    Ok((StatusCode::ACCEPTED, Json(Accepted { accepted })).into_response())
 }
 
 /// The messages of a body, as they stand in it.

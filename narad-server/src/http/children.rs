@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -14,12 +15,13 @@ use super::{
     params::{LinkPath, TopicPath, json_body},
     topics::TopicObject,
 };
-use crate::security::Caller;
+use crate::{broker::MAX_DELAY_MS, security::Caller};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AttachBody {
+pub(super) struct AttachBody {
     child: String,
+    #[schemars(range(max = MAX_DELAY_MS))]
     delay_ms: Option<u64>,
 }
 
@@ -36,14 +38,16 @@ pub(super) async fn attach(
     Ok(Json(TopicObject::new(&parent)).into_response())
 }
 
-#[derive(Serialize)]
-struct ChildList<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Children")]
+pub(super) struct ChildList<'a> {
     parent: &'a str,
     parent_id: String,
     children: Vec<ChildObject<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Child")]
 struct ChildObject<'a> {
     name: &'a str,
     delay_ms: u64,

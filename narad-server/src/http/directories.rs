@@ -7,13 +7,19 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiError, App, access, params::json_body, topics::TopicObject};
-use crate::{broker::NewTopic, security::Caller};
+use crate::{
+    broker::NewTopic,
+    config::{MAX_CAP, MAX_TOPIC_MS, MIN_RETENTION_MS},
+    security::Caller,
+};
 
 /// A directory, as clients see it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Directory")]
 struct DirectoryObject {
     directory: String,
     topic: String,
@@ -24,8 +30,8 @@ struct DirectoryObject {
     quarantined: bool,
 }
 
-#[derive(Serialize)]
-struct Directories {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Directories {
     directories: Vec<DirectoryObject>,
 }
 
@@ -41,13 +47,23 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Respo
     Ok(Json(Directories { directories: directories.collect() }).into_response())
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AdoptBody {
+pub(super) struct AdoptBody {
+    /// 0 means those in the directory.
+    #[schemars(range(max = 108), extend("not" = {"enum": [1, 2]}))]
     partitions: Option<u32>,
+    /// 0 keeps for ever.
+    #[schemars(range(max = MAX_TOPIC_MS), extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
     retention_ms: Option<u64>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_TOPIC_MS))]
     visibility_timeout_ms: Option<u64>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_CAP))]
     max_in_flight_per_partition: Option<u32>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_CAP))]
     max_acked_ahead_per_partition: Option<u32>,
 }
 

@@ -5,8 +5,8 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
 
+use super::openapi::ErrorObject;
 use crate::{broker::BrokerError, meta::MetaError};
 
 /// A failure, as the client sees it: `{"error": "<what and which>"}`.
@@ -93,7 +93,7 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(json!({"error": self.message}))).into_response();
+        let mut response = (self.status, Json(ErrorObject { error: self.message })).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -8,7 +8,8 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{ApiError, App};
 use crate::{
@@ -17,12 +18,40 @@ use crate::{
     telemetry::{exposition::Exposition, names},
 };
 
+/// The answer of `/healthz`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Alive {
+    status: &'static str,
+}
+
+/// The answer of `/readyz`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Ready {
+    status: &'static str,
+    /// What is wrong although the server is ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    degraded: Vec<String>,
+}
+
+/// The nodes.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Members<'a> {
+    members: [Member<'a>; 1],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Member<'a> {
+    id: &'a str,
+    status: &'static str,
+    version: &'static str,
+}
+
 /// 200 until the shutdown begins.
 pub(super) async fn alive(State(app): State<App>) -> Result<Response, ApiError> {
     if app.0.shutting_down.load(Ordering::Acquire) {
         return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"));
     }
-    Ok(Json(json!({"status": "ok"})).into_response())
+    Ok(Json(Alive { status: "ok" }).into_response())
 }
 
 /// 200 once every partition was opened or found to be damaged.
@@ -31,12 +60,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Response, ApiError> 
         Readiness::Starting { reason } => {
             Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")).retry_after(1))
         }
-        Readiness::Ready { degraded } if degraded.is_empty() => {
-            Ok(Json(json!({"status": "ready"})).into_response())
-        }
-        Readiness::Ready { degraded } => {
-            Ok(Json(json!({"status": "ready", "degraded": degraded})).into_response())
-        }
+        Readiness::Ready { degraded } => Ok(Json(Ready { status: "ready", degraded }).into_response()),
     }
 }
 
@@ -60,8 +84,8 @@ fn links(links: &[LinkStats], out: &mut Exposition) {
 /// The one node.
 pub(super) async fn members(State(app): State<App>) -> Response {
     let version = env!("CARGO_PKG_VERSION");
-    Json(json!({"members": [{"id": app.broker().node_id(), "status": "alive", "version": version}]}))
-        .into_response()
+    let member = Member { id: app.broker().node_id(), status: "alive", version };
+    Json(Members { members: [member] }).into_response()
 }
 
 /// Prometheus text.

@@ -2,13 +2,15 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use narad_core::{format::Record, plugin::PartitionId};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::queue::Receipt;
 
 /// Everything but the payload. At least one field stands before it, so the payload can follow a comma.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Message", transform = with_payload)]
 struct Head<'a> {
     topic: &'a str,
     partition: u32,
@@ -19,10 +21,32 @@ struct Head<'a> {
     key_encoding: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_encoding: Option<&'static str>,
+    #[schemars(extend("enum" = ["json", "text", "binary"]))]
     payload_type: &'static str,
     timestamp: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt_handle: Option<String>,
+}
+
+fn with_payload(head: &mut Schema) {
+    let object = head.ensure_object();
+    if let Some(serde_json::Value::Object(fields)) = object.get_mut("properties") {
+        fields.insert("payload".to_owned(), serde_json::json!({"description": "Any JSON value"}));
+    }
+    if let Some(serde_json::Value::Array(required)) = object.get_mut("required") {
+        required.push("payload".into());
+    }
+}
+
+/// What a consume answers: a message or a list of them.
+pub(super) fn delivered(answers: &mut SchemaGenerator) -> Schema {
+    let message = answers.subschema_for::<Head<'_>>();
+    let list = schemars::json_schema!({
+        "type": "object",
+        "properties": {"messages": {"type": "array", "items": message}},
+        "required": ["messages"],
+    });
+    schemars::json_schema!({"oneOf": [message, list]})
 }
 
 /// The message object of `record`; without a receipt it is a replay's.

@@ -16,6 +16,7 @@ mod identity;
 mod link;
 mod message_json;
 mod messages;
+mod openapi;
 mod params;
 mod replay;
 mod schemas;
@@ -24,16 +25,13 @@ mod topics;
 mod users;
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
-use axum::{
-    Router,
-    extract::DefaultBodyLimit,
-    middleware::from_fn_with_state,
-    routing::{delete, get, post, put},
-};
+use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, routing::get};
+
+use bytes::Bytes;
 
 pub use identity::Peer;
 pub use link::Link;
@@ -46,6 +44,9 @@ use crate::{
 
 /// The route that leases: a GET that changes state.
 const CONSUME: &str = "/v1/topics/{topic}/consume";
+const OPENAPI: &str = "/v1/openapi.json";
+/// What names of topics are like, those that came with older data aside.
+const PATTERN_OF_NAMES: &str = "^[A-Za-z0-9._-]{1,200}$";
 const PRODUCE_BATCH: &str = "/v1/topics/{topic}/produce/batch";
 const ACK: &str = "/v1/topics/{topic}/ack";
 const METRICS: &str = "/metrics";
@@ -72,6 +73,11 @@ impl Access {
     }
 }
 
+/// The OpenAPI document of every route, `/metrics` included.
+pub fn openapi() -> serde_json::Value {
+    openapi::everything()
+}
+
 /// What every handler can reach. Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<AppInner>);
@@ -85,6 +91,7 @@ struct AppInner {
     produces: Slots,
     requests: RequestCounts,
     decoders: Decoders,
+    openapi: OnceLock<Bytes>,
 }
 
 impl std::fmt::Debug for App {
@@ -105,6 +112,7 @@ impl App {
             shutting_down: AtomicBool::new(false),
             requests: RequestCounts::default(),
             decoders: Decoders::default(),
+            openapi: OnceLock::new(),
         }))
     }
 
@@ -120,30 +128,8 @@ impl App {
     /// The routes. Each request must carry its [`Peer`] as an extension, and carries the [`Link`] of its connection
     /// if a client that leaves is to be noticed.
     pub fn routes(self) -> Router {
-        let mut routes = Router::new();
-        if self.0.settings.metrics_addr.is_none() {
-            routes = routes.route(METRICS, get(health::metrics));
-        }
-        let routes = routes
-            .route("/v1/topics", post(topics::create).get(topics::list))
-            .route("/v1/topics/{topic}", get(topics::describe).patch(topics::update).delete(topics::delete))
-            .route("/v1/topics/{topic}/schema", get(schemas::versions))
-            .route("/v1/topics/{topic}/children", get(children::list).post(children::attach))
-            .route("/v1/topics/{topic}/children/{child}", delete(children::detach))
-            .route("/v1/topics/{topic}/produce", post(messages::produce))
-            .route(PRODUCE_BATCH, post(batch::produce))
-            // Without a HEAD of its own axum would lease a message to answer one.
-            .route(CONSUME, get(messages::consume).head(error::no_head))
-            .route(ACK, post(settle::settle))
-            .route("/v1/users", get(users::list).post(users::create))
-            .route("/v1/users/{user}", get(users::describe).delete(users::delete))
-            .route("/v1/users/{user}/grants", put(users::set_grants))
-            .route("/v1/users/{user}/password", put(users::set_password))
-            .route("/v1/directories", get(directories::list))
-            .route("/v1/directories/{directory}/adopt", post(directories::adopt))
-            .route("/v1/cluster/members", get(health::members))
-            .route("/healthz", get(health::alive))
-            .route("/readyz", get(health::ready));
+        let routes = openapi::routes(&self)
+            .fold(Router::new(), |routes, route| routes.route(route.path, (route.handlers)()));
         let access = self.0.access;
         self.served(routes, access)
     }

@@ -6,24 +6,28 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{ApiError, App, access, params::TopicPath};
 use crate::security::Caller;
 
-#[derive(Serialize)]
-struct Versions<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SchemaVersions")]
+pub(super) struct Versions<'a> {
     topic: &'a str,
     /// The current one; 0 when there is none.
     version: u32,
     versions: Vec<Version>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SchemaVersion")]
 struct Version {
     version: u32,
     /// As it was written.
+    #[schemars(with = "serde_json::Value", extend("type" = ["object", "boolean"]))]
     schema: Box<RawValue>,
 }
 

@@ -7,8 +7,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::{
     ApiError, App, access,
@@ -23,18 +23,27 @@ use crate::{
 /// Handles of one request, at most.
 const MAX_HANDLES: usize = 100;
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct AckBody {
+pub(super) struct AckBody {
+    #[schemars(length(min = 1, max = MAX_HANDLES))]
     receipt_handles: Option<Vec<String>>,
 }
 
 /// What became of one handle of a batch.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AckOutcome")]
 struct Outcome {
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// What became of the handles, in their order.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AckResults")]
+pub(super) struct Results {
+    results: Vec<Outcome>,
 }
 
 pub(super) async fn settle(
@@ -76,7 +85,7 @@ pub(super) async fn settle(
                     Err(error) => Outcome { status: error.status.as_u16(), error: Some(error.message) },
                 });
             }
-            Ok(Json(json!({"results": results})).into_response())
+            Ok(Json(Results { results }).into_response())
         }
     }
 }

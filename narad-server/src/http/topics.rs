@@ -8,16 +8,18 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    ApiError, App, access,
+    ApiError, App, PATTERN_OF_NAMES, access,
     params::{Query, TopicPath, json_body},
     schemas,
 };
 use crate::{
-    broker::{ChildOf, NewTopic, PartitionReport, PartitionStatus, TopicEdit},
+    broker::{ChildOf, MAX_DELAY_MS, NewTopic, PartitionReport, PartitionStatus, TopicEdit},
+    config::{MAX_CAP, MAX_TOPIC_MS, MIN_RETENTION_MS},
     meta::{Action, ParentLink, Topic, TopicChange},
     security::Caller,
 };
@@ -25,9 +27,12 @@ use crate::{
 const DEFAULT_PAGE: u64 = 100;
 
 /// A topic, as clients see it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Topic")]
 pub(super) struct TopicObject<'a> {
     name: &'a str,
+    /// Tells this life of the name from others.
+    #[schemars(regex(pattern = "^[0-9a-f]{16}$"))]
     id: String,
     partitions: u32,
     retention_ms: u64,
@@ -38,6 +43,7 @@ pub(super) struct TopicObject<'a> {
     created_at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
+    #[schemars(extend("enum" = ["standalone", "parent", "child"]))]
     role: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<&'a str>,
@@ -46,7 +52,7 @@ pub(super) struct TopicObject<'a> {
 }
 
 /// What the object of a child has more.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ParentFields<'a> {
     parent: &'a str,
     attach_epoch: String,
@@ -89,17 +95,34 @@ impl<'a> TopicObject<'a> {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct CreateBody {
+pub(super) struct CreateBody {
+    #[schemars(regex(pattern = PATTERN_OF_NAMES), extend("not" = {"enum": [".", ".."]}))]
     name: String,
+    /// 0 means the default.
+    #[schemars(range(max = 108), extend("not" = {"enum": [1, 2]}))]
     partitions: Option<u32>,
+    /// 0 keeps for ever.
+    #[schemars(range(max = MAX_TOPIC_MS), extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
     retention_ms: Option<u64>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_TOPIC_MS))]
     visibility_timeout_ms: Option<u64>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_CAP))]
     max_in_flight_per_partition: Option<u32>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_CAP))]
     max_acked_ahead_per_partition: Option<u32>,
+    /// A JSON Schema that every message must be valid against.
+    #[schemars(with = "Value", extend("type" = ["object", "boolean", "null"]))]
+    #[serde(default)]
     schema: Option<Box<RawValue>>,
+    /// The topic that it is to be a child of.
     parent: Option<String>,
+    /// How long after its commit to the parent a message reaches the child.
+    #[schemars(range(max = MAX_DELAY_MS))]
     fanout_delay_ms: Option<u64>,
 }
 
@@ -157,8 +180,8 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, query: Query) -
     Ok(Json(TopicPage { topics, next_page_token: next.unwrap_or_default() }).into_response())
 }
 
-#[derive(Serialize)]
-struct TopicPage<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TopicPage<'a> {
     topics: Vec<TopicObject<'a>>,
     next_page_token: String,
 }
@@ -170,8 +193,9 @@ fn decode_token(token: &str) -> Result<String, ApiError> {
 }
 
 /// A partition, as clients see it.
-#[derive(Serialize)]
-struct PartitionObject<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Partition")]
+pub(super) struct PartitionObject<'a> {
     index: u32,
     segments: usize,
     oldest_offset: u64,
@@ -186,6 +210,7 @@ struct PartitionObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest_segment_at: Option<i64>,
     owner_node: &'a str,
+    #[schemars(extend("enum" = ["ok", "poisoned", "unavailable"]))]
     status: &'static str,
 }
 
@@ -218,12 +243,13 @@ impl<'a> PartitionObject<'a> {
     }
 }
 
-#[derive(Serialize)]
-struct DescribedTopic<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DescribedTopic<'a> {
     #[serde(flatten)]
     topic: TopicObject<'a>,
     schema_version: u32,
     /// `null` when there is none.
+    #[schemars(with = "Value", extend("type" = ["object", "boolean", "null"]))]
     schema: Option<Box<RawValue>>,
     partition_stats: Vec<PartitionObject<'a>>,
 }
@@ -247,15 +273,31 @@ pub(super) async fn describe(
     Ok(Json(described).into_response())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UpdateBody {
+pub(super) struct UpdateBody {
+    /// 0 keeps for ever.
+    #[schemars(range(max = MAX_TOPIC_MS), extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
     retention_ms: Option<u64>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_CAP))]
     max_in_flight_per_partition: Option<u32>,
+    /// 0 means the default.
+    #[schemars(range(max = MAX_CAP))]
     max_acked_ahead_per_partition: Option<u32>,
+    /// They only grow.
+    #[schemars(range(min = 3, max = 108))]
     partitions: Option<u32>,
+    /// A JSON Schema that takes all that the current one takes.
+    #[schemars(with = "Value", extend("type" = ["object", "boolean", "null"]))]
+    #[serde(default)]
     schema: Option<Box<RawValue>>,
+    /// The version that `schema` was made from.
+    #[schemars(range(max = u32::MAX))]
     schema_base_version: Option<u32>,
+    /// Fixed when the topic is created.
+    #[schemars(with = "()")]
+    #[serde(default)]
     visibility_timeout_ms: Option<Value>,
 }
 

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiError, App, access, params::json_body};
@@ -18,8 +19,9 @@ use crate::{
 };
 
 /// A user, as clients see it.
-#[derive(Serialize)]
-struct UserObject<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "User")]
+pub(super) struct UserObject<'a> {
     username: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     root: bool,
@@ -55,10 +57,13 @@ impl<S: Send + Sync> FromRequestParts<S> for UserPath {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct CreateBody {
+pub(super) struct CreateBody {
+    #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"), extend("not" = {"enum": [".", ".."]}))]
     username: String,
+    /// 1 to 72 bytes.
+    #[schemars(with = "String", length(min = 1, max = 72))]
     password: Secret,
     grants: Option<Vec<Grant>>,
 }
@@ -98,9 +103,9 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct GrantsBody {
+pub(super) struct GrantsBody {
     grants: Vec<Grant>,
 }
 
@@ -116,10 +121,14 @@ pub(super) async fn set_grants(
     Ok(Json(UserObject::new(&user)).into_response())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PasswordBody {
+pub(super) struct PasswordBody {
+    /// 1 to 72 bytes.
+    #[schemars(with = "String", length(min = 1, max = 72))]
     new_password: Secret,
+    #[schemars(with = "Option<String>")]
+    #[serde(default)]
     current_password: Option<Secret>,
 }
 

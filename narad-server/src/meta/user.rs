@@ -63,7 +63,7 @@ impl fmt::Debug for PasswordHash {
 }
 
 /// What a grant lets its user do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Produce to the topics that match.
@@ -77,7 +77,7 @@ pub enum Action {
 }
 
 /// Leave to do one thing with the topics that match.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
     /// What.

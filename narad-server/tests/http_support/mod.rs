@@ -1,6 +1,8 @@
 //! A server in this process on a port of its own, and a client for it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod contract;
+
 use std::{path::Path, time::Duration};
 
 use narad_server::{
@@ -79,7 +81,9 @@ impl Narad {
     }
 
     pub async fn send(&self, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Answer {
-        answer(self.client.request(method, self.url(path)).body(body)).await
+        let answer = answer(self.client.request(method.clone(), self.url(path)).body(body)).await;
+        contract::check(&method, path, &answer);
+        answer
     }
 
     pub async fn get(&self, path: &str) -> Answer {

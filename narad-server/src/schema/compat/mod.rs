@@ -176,10 +176,10 @@ impl<'a> Comparison<'a> {
                 }
                 "type" | "enum" | "const" => self.value_keyword(keyword, value, old, &here)?,
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
-                | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
-                    if self.may_be(old, bounds::bounded(keyword)) {
-                        bounds::check(keyword, value, had, &here)?;
-                    }
+                | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
+                    if self.may_be(old, bounds::bounded(keyword)) =>
+                {
+                    bounds::check(keyword, value, had, &here)?;
                 }
                 "properties"
                 | "patternProperties"
@@ -188,26 +188,26 @@ impl<'a> Comparison<'a> {
                 | "required"
                 | "dependentRequired"
                 | "dependentSchemas"
-                | "unevaluatedProperties" => {
-                    if self.may_be(old, value::OBJECT) {
-                        self.object_keyword(keyword, value, had, wanted, at, alone_below)?;
-                    }
+                | "unevaluatedProperties"
+                    if self.may_be(old, value::OBJECT) =>
+                {
+                    self.object_keyword(keyword, value, had, wanted, at, alone_below)?;
                 }
                 "items" | "prefixItems" | "additionalItems" | "contains" | "minContains" | "maxContains"
-                | "uniqueItems" => {
-                    if self.may_be(old, value::ARRAY) {
-                        self.array_keyword(keyword, value, had, wanted, at, alone_below)?;
-                    }
+                | "uniqueItems"
+                    if self.may_be(old, value::ARRAY) =>
+                {
+                    self.array_keyword(keyword, value, had, wanted, at, alone_below)?;
                 }
-                "pattern" | "format" | "contentEncoding" | "contentMediaType" | "contentSchema" => {
-                    if self.may_be(old, value::STRING) && had.get(keyword) != Some(value) {
-                        return refuse(&here, "added or changed");
-                    }
+                "pattern" | "format" | "contentEncoding" | "contentMediaType" | "contentSchema"
+                    if self.may_be(old, value::STRING) && had.get(keyword) != Some(value) =>
+                {
+                    return refuse(&here, "added or changed");
                 }
                 "dependencies" | "unevaluatedItems" | "$dynamicRef" | "$recursiveRef" => {
                     return refuse(&here, "beside a change here it cannot be told what this takes");
                 }
-                // What is left says nothing about documents.
+                // What is left says nothing about documents, or not about those that the current version takes.
                 _ => {}
             }
         }

@@ -1,0 +1,85 @@
+//! Answers: statuses, contents, headers.
+
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+/// Statuses of errors that every route can answer: a malformed request, credentials, a browser of elsewhere, limits,
+/// failures.
+pub(super) const ANY: &[u16] = &[400, 401, 403, 408, 413, 429, 431, 500, 503];
+
+/// An answer that is no error.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) says: &'static str,
+    pub(super) content: Content,
+    /// Headers that it may have, each with what it says.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+}
+
+/// What an answer holds.
+pub(super) enum Content {
+    None,
+    Json(fn(&mut SchemaGenerator) -> Schema),
+    Text,
+}
+
+impl Answer {
+    pub(super) const fn json(
+        status: u16,
+        says: &'static str,
+        schema: fn(&mut SchemaGenerator) -> Schema,
+    ) -> Self {
+        Self { status, says, content: Content::Json(schema), headers: &[] }
+    }
+
+    pub(super) const fn empty(status: u16, says: &'static str) -> Self {
+        Self { status, says, content: Content::None, headers: &[] }
+    }
+
+    pub(super) fn describe(&self, answers: &mut SchemaGenerator) -> Value {
+        let mut described = json!({"description": self.says});
+        let headers = self.headers.iter().map(|(name, says)| {
+            ((*name).to_owned(), json!({"description": says, "schema": {"type": "string"}}))
+        });
+        let headers: serde_json::Map<_, _> = headers.collect();
+        let content = match self.content {
+            Content::None => None,
+            Content::Json(schema) => Some(json!({"application/json": {"schema": schema(answers)}})),
+            Content::Text => Some(json!({"text/plain": {"schema": {"type": "string"}}})),
+        };
+        if let Value::Object(described) = &mut described {
+            described.extend(content.map(|content| ("content".to_owned(), content)));
+            if !headers.is_empty() {
+                described.insert("headers".to_owned(), headers.into());
+            }
+        }
+        described
+    }
+}
+
+/// An error with that status.
+pub(super) fn error(status: u16, body: &Schema) -> Value {
+    let (says, header) = match status {
+        400 => ("The request is malformed, or what it asks for is not possible", None),
+        401 => ("No credentials, or wrong ones", Some("WWW-Authenticate")),
+        403 => ("Not allowed: no grant, or a browser sends it from another origin", None),
+        404 => ("What the path names is not there", None),
+        408 => ("The body did not arrive in time", None),
+        409 => ("It does not go together with what is there", None),
+        410 => ("It is gone", None),
+        413 => ("The body is too large", None),
+        415 => ("The body is encoded in a way that is not taken", None),
+        429 => ("Too many requests of this kind, or wrong passwords", Some("Retry-After")),
+        431 => ("The head of the request is too large", None),
+        503 => {
+            ("Not now: the disk is full, too much waits, or the server starts or stops", Some("Retry-After"))
+        }
+        _ => ("The server failed", None),
+    };
+    let mut described =
+        json!({"description": says, "content": {"application/json": {"schema": body.as_value()}}});
+    if let (Some(name), Value::Object(described)) = (header, &mut described) {
+        described.insert("headers".to_owned(), json!({name: {"schema": {"type": "string"}}}));
+    }
+    described
+}
