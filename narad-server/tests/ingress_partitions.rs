@@ -121,3 +121,17 @@ async fn a_panic_on_the_way_to_one_partition_costs_nobody_a_message() {
     assert_eq!(texts(&fake.wait_for("orders", ID, 0, 3).await), ["a", "b", "c"]);
     ingress.close(BOUND).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_its_partition_refuses_for_good_takes_no_other_with_it() {
+    let (ingress, fake) = open(&SimDisk::new(seed()), quick()).await;
+    // All four at once; then one by one, of which the second and the last are refused again.
+    fake.set_too_large([1, 3, 5]);
+    ingress.produce(["a", "refused", "b", "refused too"].map(|text| message(0, text)).into()).await.unwrap();
+    until("all of it to be done", || ingress.backlog() == 0).await;
+    assert_eq!(fake.payloads("orders", ID, 0), ["a", "b"]);
+    assert_eq!(fake.lookups(0), 5);
+    ingress.produce(vec![message(0, "next")]).await.unwrap();
+    assert_eq!(texts(&fake.wait_for("orders", ID, 0, 3).await), ["a", "b", "next"]);
+    ingress.close(BOUND).await;
+}

@@ -42,6 +42,7 @@ pub struct Fake {
     lookups: Mutex<HashMap<PartitionId, u64>>,
     looked_up: Notify,
     count: AtomicU32,
+    too_large: Mutex<HashSet<u64>>,
 }
 
 impl Fake {
@@ -55,6 +56,7 @@ impl Fake {
             lookups: Mutex::default(),
             looked_up: Notify::new(),
             count: AtomicU32::new(0),
+            too_large: Mutex::default(),
         })
     }
 
@@ -77,6 +79,11 @@ impl Fake {
 
     pub fn set_gone(&self, id: Incarnation) {
         self.gone.lock().insert(id);
+    }
+
+    /// The commits that follow these lookups of a partition, counted from 1, are refused for good.
+    pub fn set_too_large(&self, lookups: impl IntoIterator<Item = u64>) {
+        self.too_large.lock().extend(lookups);
     }
 
     pub fn set_unavailable(&self, partition: u32, unavailable: bool) {
@@ -143,6 +150,9 @@ impl Partitions for Fake {
     async fn partition(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Lookup {
         *self.lookups.lock().entry(partition).or_default() += 1;
         self.looked_up.notify_waiters();
+        if self.too_large.lock().contains(&self.lookups(partition.0)) {
+            return Lookup::Unavailable(Error::RecordTooLarge { bytes: 2, limit: 1 });
+        }
         if self.gone.lock().contains(&id) {
             return Lookup::Gone;
         }
