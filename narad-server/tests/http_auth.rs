@@ -186,6 +186,8 @@ async fn a_wrong_current_password_is_a_guess_like_any() {
     narad.ask("ann", PASSWORD, Method::PUT, "/v1/users/ann/password", &guess).await.error(429);
     let right = json!({"new_password": "x", "current_password": PASSWORD});
     narad.ask("ann", PASSWORD, Method::PUT, "/v1/users/ann/password", &right).await.is(204);
+    topics(&narad, "ann", PASSWORD).await.error(429);
+    topics(&narad, "ann", "x").await.is(200);
     narad.stop().await;
 }
 

@@ -162,6 +162,7 @@ async fn an_adoption_that_does_not_fit_is_refused_and_changes_nothing() {
     }
     fs::create_dir_all(dir.join("lost+found")).unwrap();
     let adopt = |path: &'static str, body: &'static str| narad.post(path, body);
+    adopt("/v1/directories/%ff/adopt", "").await.error(400);
     adopt("/v1/directories/found/adopt", r#"{"partitions":4}"#).await.error(400);
     adopt("/v1/directories/found/adopt", r#"{"retention_ms":5}"#).await.error(400);
     adopt("/v1/directories/found/adopt", r#"{"name":"x"}"#).await.error(400);

@@ -69,6 +69,29 @@ async fn the_right_password_begins_anew() {
 }
 
 #[tokio::test]
+async fn a_new_password_gets_in_whatever_was_guessed_before() {
+    let bed = bed().await;
+    let give = async |password: &str| {
+        let hash = Some(bed.authenticator.hash(password.into()).await.unwrap());
+        let change = UserChange { password: hash, ..UserChange::default() };
+        bed.meta.update_user(NAME, change).await.unwrap()
+    };
+    let (second, third) = (give("second").await, give("third").await);
+    for _ in 0..5 {
+        assert!(!bed.knows("wrong").await.unwrap());
+    }
+    let before = bed.authenticator.hashes();
+    bed.authenticator.changed(&third, &"third".into());
+    // Told late: there is another one by now.
+    bed.authenticator.changed(&second, &"second".into());
+    for password in ["right", "second", "wrong"] {
+        assert!(matches!(bed.knows(password).await, Err(AuthError::Throttled { .. })), "{password}");
+    }
+    assert!(bed.knows("third").await.unwrap());
+    assert_eq!(bed.authenticator.hashes(), before);
+}
+
+#[tokio::test]
 async fn what_is_remembered_ends_with_the_record_it_was_about() {
     let bed = bed().await;
     assert!(bed.knows("right").await.unwrap());

@@ -158,11 +158,12 @@ impl Broker {
         {
             return Err(forbidden("current_password: it is another one"));
         }
-        let password = Some(self.0.authenticator.hash(new).await?);
+        let password = Some(self.0.authenticator.hash(new.clone()).await?);
         let (broker, by, name) = (self.clone(), caller.clone(), name.to_owned());
         to_the_end(async move {
             let change = UserChange { password, if_password, updated_at_ms: broker.now(), grants: None };
             let user = broker.0.catalog.meta().update_user(&name, change).await?;
+            broker.0.authenticator.changed(&user, &new);
             tracing::info!(user = %user.name, by = by_whom(&by), "password changed");
             Ok(())
         })

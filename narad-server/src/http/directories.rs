@@ -2,8 +2,8 @@
 
 use axum::{
     Json,
-    extract::{Path, State},
-    http::StatusCode,
+    extract::{FromRequestParts, Path, State},
+    http::{StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -47,6 +47,20 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Respo
     Ok(Json(Directories { directories: directories.collect() }).into_response())
 }
 
+/// The directory that the path names, decoded.
+pub(super) struct DirectoryPath(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for DirectoryPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(directory)) => Ok(Self(directory)),
+            Err(_) => Err(ApiError::bad_request("the path does not name a directory")),
+        }
+    }
+}
+
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AdoptBody {
@@ -70,7 +84,7 @@ pub(super) struct AdoptBody {
 pub(super) async fn adopt(
     State(app): State<App>,
     caller: Caller,
-    Path(directory): Path<String>,
+    DirectoryPath(directory): DirectoryPath,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     access::admin(&caller)?;

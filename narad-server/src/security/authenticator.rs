@@ -76,6 +76,18 @@ struct Known {
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
+impl Known {
+    fn new(user: User, checked: u64) -> Self {
+        Self {
+            user: Arc::new(user),
+            checked,
+            verified: None,
+            throttle: Throttle::default(),
+            turn: Arc::default(),
+        }
+    }
+}
+
 /// Credentials that were right.
 struct Verified {
     digest: [u8; 32],
@@ -118,6 +130,21 @@ impl Authenticator {
         // To its end even when the client goes: a guess counts.
         let trying = tokio::spawn(async move { this.try_password(&user.name, password, digest).await });
         trying.await.map_err(|_| AuthError::Stopped)?
+    }
+
+    /// `user` is the record with which `password` became its own a moment ago. That counts as shown: those who try the one
+    /// before, or guess, keep nobody out who has the new one.
+    pub fn changed(&self, user: &User, password: &Secret) {
+        let (digest, now) = (self.digest(&user.name, password), self.0.clock.monotonic());
+        let mut all = self.0.known.lock();
+        let known =
+            all.entry(Arc::clone(&user.name)).or_insert_with(|| Known::new(user.clone(), user.version));
+        if known.user.version > user.version {
+            return;
+        }
+        known.user = Arc::new(user.clone());
+        known.checked = known.checked.max(user.version);
+        known.verified = Some(Verified { digest, hash: user.password.clone(), used: now });
     }
 
     /// A hash of `password`, to be kept in a user's record.
@@ -183,13 +210,7 @@ impl Authenticator {
             all.remove(name);
             return Ok(None);
         };
-        let known = all.entry(Arc::clone(&user.name)).or_insert_with(|| Known {
-            user: Arc::new(user.clone()),
-            checked: version,
-            verified: None,
-            throttle: Throttle::default(),
-            turn: Arc::default(),
-        });
+        let known = all.entry(Arc::clone(&user.name)).or_insert_with(|| Known::new(user.clone(), version));
         if known.user.version < user.version {
             known.user = Arc::new(user);
         }

@@ -55,7 +55,7 @@ pub(super) fn check(current: &Schema, new: &Schema) -> Outcome {
         old: &current.value,
         new: &new.value,
         draft: new.draft,
-        has_patterns: mentioned.contains("patternProperties"),
+        has_rules: has_rules(&current.value),
         mentioned,
         steps: 0,
         under_way: Vec::new(),
@@ -80,13 +80,28 @@ fn mentions<'a>(value: &'a Value, texts: &mut HashSet<&'a str>) {
     }
 }
 
+/// Whether some part of `value` describes properties without their names.
+fn has_rules(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(has_rules),
+        Value::Object(map) => map.iter().any(|(key, value)| match key.as_str() {
+            "patternProperties" => true,
+            // `false` takes no other property, so nobody has one.
+            "additionalProperties" | "unevaluatedProperties" if !value.is_boolean() => true,
+            _ => has_rules(value),
+        }),
+        _ => false,
+    }
+}
+
 struct Comparison<'a> {
     old: &'a Value,
     new: &'a Value,
     draft: Draft,
     /// Every text in the current version.
     mentioned: HashSet<&'a str>,
-    has_patterns: bool,
+    /// Some part of the current version describes properties that it does not name.
+    has_rules: bool,
     steps: usize,
     /// The pairs that are being compared, and whether leniently. One that is met again holds if all else does: each round steps into the
     /// document, which ends somewhere.

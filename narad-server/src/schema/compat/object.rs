@@ -4,8 +4,11 @@ use serde_json::{Map, Value};
 
 use super::{ANYTHING, Comparison, Outcome, escaped, refuse};
 
-/// Keywords beside which more than one part of a schema may describe the same property or item.
-const MORE_THAN_ONE: [&str; 14] = [
+/// Keywords beside which more than one part of a schema may describe the same property or item; a value that is listed
+/// describes what is in it.
+const MORE_THAN_ONE: [&str; 16] = [
+    "const",
+    "enum",
     "$ref",
     "allOf",
     "anyOf",
@@ -119,7 +122,7 @@ impl<'a> Comparison<'a> {
         if !is_open(before) || speaks_of(had, name) {
             return self.covers(if is_open(before) { &ANYTHING } else { before }, part, here, alone);
         }
-        let is_new = alone || !self.has_patterns && !self.mentioned.contains(name);
+        let is_new = alone || !self.has_rules && !self.mentioned.contains(name);
         if is_new {
             return Ok(());
         }

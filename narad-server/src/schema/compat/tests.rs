@@ -84,12 +84,8 @@ fn properties() {
 #[test]
 fn a_property_that_another_part_describes_is_not_new() {
     let two = |a: Value, b: Value| json!({"allOf": [{"properties": a}, {"properties": b}]});
-    let text = json!({"b": {"type": "string"}});
-    refuses(
-        two(json!({}), text.clone()),
-        two(json!({"b": {"type": "integer"}}), text.clone()),
-        "/allOf/0/properties/b",
-    );
+    let (text, whole) = (json!({"b": {"type": "string"}}), json!({"b": {"type": "integer"}}));
+    refuses(two(json!({}), text.clone()), two(whole.clone(), text.clone()), "/allOf/0/properties/b");
     takes(two(json!({}), text.clone()), two(json!({"c": {"type": "integer"}}), text.clone()));
     let old = json!({"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"properties": text}}, "$ref": "#/definitions/a"});
     let new = json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"b": {"type": "integer"}}});
@@ -98,6 +94,16 @@ fn a_property_that_another_part_describes_is_not_new() {
     takes(nested(json!({})), nested(json!({"x": {"type": "integer"}})));
     let items = |of_items: Value| json!({"properties": {"x": {}}, "items": {"properties": of_items}});
     takes(items(json!({})), items(json!({"x": {"type": "integer"}})));
+    // Nor is one that a rule describes, or a listed value has.
+    for old in [
+        json!({"allOf": [{"additionalProperties": {"type": "string"}}]}),
+        json!({"unevaluatedProperties": {"type": "string"}}),
+        json!({"$defs": {"c": {}, "d": {"$ref": "#/$defs/c"}}, "enum": [{"b": ""}]}),
+    ] {
+        let mut new = old.clone();
+        new["properties"] = whole.clone();
+        refuses(old, new, "/properties/b");
+    }
 }
 
 #[test]
