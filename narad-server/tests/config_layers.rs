@@ -95,6 +95,26 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
     assert!(message.contains("did you mean NARAD_DATA_DIR?"), "{message}");
     let message = with(&Overrides::default(), &[("NARAD_HTTP_ADR", ":1")]).unwrap_err().to_string();
     assert!(message.contains("NARAD_HTTP_ADR;") && message.contains("NARAD_HTTP_ADDR?"), "{message}");
+    let env = [("NARAD_FANOUT_linger_ms", "1")];
+    let message = with(&Overrides::default(), &env).unwrap_err().to_string();
+    assert!(message.contains("did you mean NARAD_FANOUT_LINGER_MS?"), "{message}");
+    for text in ["linger_ms = 1\n", "\"fanout.linger_ms\" = 1\n"] {
+        let message = from_file("n.toml", text, &[]).unwrap_err().to_string();
+        assert!(
+            message.contains("did you mean linger_ms in the section fanout, which is fanout.linger_ms?"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_data_directory_that_cannot_be_named_as_it_is_is_refused() {
+    use std::os::unix::ffi::OsStringExt;
+    let dir = std::ffi::OsString::from_vec(b"/srv/\xff".to_vec());
+    let overrides = Overrides { data_dir: Some(dir.into()), ..Overrides::default() };
+    let message = with(&overrides, &[]).unwrap_err().to_string();
+    assert!(message.starts_with("storage.data_dir: ") && message.contains("(flag --data-dir)"), "{message}");
 }
 
 #[test]

@@ -262,3 +262,17 @@ async fn a_full_disk_is_waited_for() {
     assert_eq!(bed.payloads(COPIES, 0), ["there is room", "a", "b"]);
     bed.close().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn links_that_hang_end_side_by_side() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(COPIES, 1, NOW), link(OTHERS, 2, NOW)]).await;
+    bed.topics.1.store(true, Ordering::SeqCst);
+    bed.produce(0, &["a"]);
+    settle().await;
+    let begin = tokio::time::Instant::now();
+    bed.link(&[]).await;
+    let took = begin.elapsed();
+    assert!((Duration::from_secs(5)..Duration::from_secs(9)).contains(&took), "{took:?}");
+}

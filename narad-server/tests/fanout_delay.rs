@@ -3,10 +3,10 @@
 
 mod fanout_support;
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use fanout_support::{Bed, CHILDREN, PARENT, disk, link, pass, settle};
-use narad_core::testkit::seed;
+use narad_core::{disk::Disk as _, format::Batch, testkit::seed};
 
 const CHILD: &str = CHILDREN[0];
 const MINUTE: Duration = Duration::from_secs(60);
@@ -105,5 +105,82 @@ async fn how_long_messages_have_been_due_is_told() {
     bed.codecs[0].refuses.store(false, std::sync::atomic::Ordering::SeqCst);
     pass(2 * SECOND).await;
     assert_eq!(due().await, 0);
+    bed.close().await;
+}
+
+/// Puts a file where a partition of the child would be, so that it cannot be opened.
+fn block(bed: &Bed, partition: u32) {
+    bed.disk.plant(blocked(partition), b"a file in its place".to_vec());
+}
+
+fn unblock(bed: &Bed, partition: u32) {
+    bed.disk.remove_file(blocked(partition).as_ref()).unwrap();
+}
+
+fn blocked(partition: u32) -> String {
+    format!("/data/topics/{CHILD}/p{partition:05}")
+}
+
+/// Commits thirty messages to the parent, for all partitions of the child.
+fn produce_thirty(bed: &Bed, name: &str) {
+    let keys: Vec<String> = (0..30).map(|n| format!("{name}-{n:02}")).collect();
+    let batch: Batch = keys.iter().map(|key| (key.as_bytes(), key.as_bytes())).collect();
+    bed.log(PARENT, 0).commit(batch).unwrap();
+}
+
+/// How many of the thirty are in some partition of the child, and how many more there are of them than one each.
+fn arrived(bed: &Bed, name: &str) -> (usize, usize) {
+    let found = (0..3).flat_map(|partition| bed.payloads(CHILD, partition));
+    let found: Vec<String> = found.filter(|payload| payload.starts_with(name)).collect();
+    let different: HashSet<&String> = found.iter().collect();
+    (different.len(), found.len() - different.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_due_while_an_older_batch_was_retried_follows_it_at_once() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    block(&bed, 1);
+    for (name, apart) in [("first", 10), ("second", 40), ("third", 10)] {
+        produce_thirty(&bed, name);
+        clock.advance(apart * SECOND);
+    }
+    // The first is due, and one partition of the child does not take its part of it.
+    pass(2 * SECOND).await;
+    clock.advance(10 * SECOND);
+    pass(2 * SECOND).await;
+    unblock(&bed, 1);
+    pass(2 * SECOND).await;
+    assert_eq!(["first", "second", "third"].map(|name| arrived(&bed, name)), [(30, 0), (30, 0), (0, 0)]);
+    clock.advance(MINUTE);
+    pass(2 * SECOND).await;
+    assert_eq!(arrived(&bed, "third"), (30, 0));
+    bed.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_stepped_back_between_two_tries_of_a_batch_loses_nothing_of_it() {
+    let (disk, clock) = disk(seed());
+    let bed = Bed::open(&disk, &clock);
+    bed.link(&[link(CHILD, 1, MINUTE)]).await;
+    block(&bed, 1);
+    block(&bed, 2);
+    produce_thirty(&bed, "early");
+    clock.advance(10 * SECOND);
+    produce_thirty(&bed, "late");
+    clock.advance(MINUTE);
+    // Both are due, and one partition of the child takes its part of both.
+    pass(2 * SECOND).await;
+    clock.set_unix_ms(narad_core::clock::Clock::unix_ms(&clock) - 5000);
+    // Now one is due, and another partition takes its part of that.
+    unblock(&bed, 1);
+    pass(2 * SECOND).await;
+    clock.advance(MINUTE);
+    pass(2 * SECOND).await;
+    unblock(&bed, 2);
+    pass(2 * SECOND).await;
+    assert_eq!(arrived(&bed, "early"), (30, 0));
+    assert_eq!(arrived(&bed, "late").0, 30);
     bed.close().await;
 }

@@ -97,6 +97,10 @@ async fn topics_tell_of_their_links() {
     assert_eq!(narad.detach("p", "a").await.is(204).text, "");
     narad.detach("p", "a").await.error(404);
     narad.detach("nobody", "a").await.error(404);
+    narad.detach("p", "nobody").await.error(404);
+    for name in ["a%2fb", "..%2f", "%00"] {
+        narad.detach("p", name).await.error(400);
+    }
     narad.get("/v1/topics/nobody/children").await.error(404);
     assert_eq!(narad.get("/v1/topics/a").await.json()["role"], "standalone");
     let again = narad.attach("p", "a", 0).await.is(200);

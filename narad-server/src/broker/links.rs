@@ -13,7 +13,7 @@ use narad_core::{format::Offset, plugin::PartitionId};
 use super::{Broker, BrokerError, ChildOf, Inner, catalog::TopicEntry, to_the_end};
 use crate::{
     fanout::Lag,
-    meta::{Link, MetaError, NewLink, Topic},
+    meta::{Link, MetaError, NewLink, Topic, TopicName},
 };
 
 /// The longest delay of a child: a year, in milliseconds.
@@ -85,10 +85,13 @@ impl Broker {
     /// Ends the link. The child keeps what it has, and gets nothing more once this was answered.
     ///
     /// # Errors
-    /// `NoTopic` for the parent; `NoChild`.
+    /// `NoTopic` for the parent; `NoChild`, or `TopicName` when no topic can have that child's name.
     pub async fn detach(&self, parent: &str, child: &str) -> Result<(), BrokerError> {
         let entry = self.0.catalog.topic(parent).await?;
-        let no_child = || BrokerError::NoChild { parent: parent.to_owned(), child: child.to_owned() };
+        let no_child = || match TopicName::new(child) {
+            Ok(_) => BrokerError::NoChild { parent: parent.to_owned(), child: child.to_owned() },
+            Err(_) => BrokerError::TopicName(child.to_owned()),
+        };
         let link = entry.topic.children.iter().find(|link| &*link.name == child).ok_or_else(no_child)?;
         let (broker, epoch, name) = (self.clone(), link.epoch, Arc::clone(&link.name));
         let detached = to_the_end(async move {

@@ -71,7 +71,8 @@ fn unknown(name: &str, by_variable: &[(String, &String, Kind)]) -> String {
     }
     let named =
         NAMED.iter().find(|(key, _)| by_rule(key) == name).map(|(_, variable)| (*variable).to_owned());
-    let nearest = || keys::nearest(name, by_variable.iter().map(|(variable, ..)| variable.as_str()));
+    let upper = name.to_uppercase();
+    let nearest = || keys::nearest(&upper, by_variable.iter().map(|(variable, ..)| variable.as_str()));
     keys::did_you_mean(named.or_else(nearest))
 }
 

@@ -23,7 +23,11 @@ pub(super) fn layer(path: &Path, errors: &mut Vec<ConfigError>) -> Result<Layer,
             errors.push(ConfigError::UnknownKey { key: key.to_owned(), path: path.to_owned(), hint });
         };
         if !known.keys().any(|key| key.split_once('.').is_some_and(|(name, _)| name == section)) {
-            unknown(&section, keys::hint(&section, sections.iter().copied()));
+            let hint = match keys::misplaced(&section, &known) {
+                Some(key) => keys::in_section(&key),
+                None => keys::hint(&section, sections.iter().copied()),
+            };
+            unknown(&section, hint);
             continue;
         }
         let Some(settings) = body.as_dict() else {

@@ -77,6 +77,18 @@ pub(super) fn hint<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Strin
     did_you_mean(nearest(key, known))
 }
 
+/// Where the setting `key` belongs.
+pub(super) fn in_section(key: &str) -> String {
+    let (section, name) = key.split_once('.').unwrap_or(("", key));
+    format!("; did you mean {name} in the section {section}, which is {key}?")
+}
+
+/// The setting that `name`, which is no section, was meant to be: one that stands outside of its section.
+pub(super) fn misplaced(name: &str, known: &BTreeMap<String, Kind>) -> Option<String> {
+    let is_meant = |key: &&String| *key == name || key.split_once('.').is_some_and(|(_, leaf)| leaf == name);
+    known.keys().find(is_meant).cloned()
+}
+
 /// A question after `name`, if there is one.
 pub(super) fn did_you_mean(name: Option<String>) -> String {
     name.map(|name| format!("; did you mean {name}?")).unwrap_or_default()

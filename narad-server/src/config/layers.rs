@@ -67,7 +67,7 @@ pub fn read(
     let (variables, mut strangers) = env::layer(ours, &mut errors);
     strangers.append(&mut not_yet);
     told.extend(variables);
-    told.extend(flags(overrides));
+    told.extend(flags(overrides, &mut errors));
 
     let (mut config, unusable) = typed::tree(&told, &mut errors);
     config.dev = overrides.dev;
@@ -119,12 +119,19 @@ fn dev_defaults(home: Option<PathBuf>) -> Layer {
 }
 
 /// What the command line says.
-fn flags(overrides: &Overrides) -> Layer {
+fn flags(overrides: &Overrides, errors: &mut Vec<ConfigError>) -> Layer {
     let dev = overrides.dev.then(|| ("security.enabled", Value::from(false), "--dev"));
     let addr = overrides.addr.as_deref().map(|addr| ("http.addr", Value::from(addr), "--addr"));
     let dir = overrides.data_dir.as_deref().map(|dir| {
-        let dir = dir.to_string_lossy().into_owned();
-        ("storage.data_dir", Value::from(dir), "--data-dir")
+        if dir.to_str().is_none() {
+            // Anything near to it would be another directory.
+            errors.push(ConfigError::Invalid {
+                key: "storage.data_dir".to_owned(),
+                reason: format!("{} is not UTF-8", dir.display()),
+                from: Source::Flag("--data-dir"),
+            });
+        }
+        ("storage.data_dir", Value::from(dir.to_string_lossy().into_owned()), "--data-dir")
     });
     let said = [dev, addr, dir].into_iter().flatten();
     said.map(|(key, value, flag)| (key.to_owned(), (value, Source::Flag(flag)))).collect()

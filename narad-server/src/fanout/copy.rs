@@ -99,8 +99,10 @@ impl Copy<'_> {
             return Ok(Pass::Idle);
         };
         let now_ms = self.shared.runtime.clock().unix_ms();
-        let (records, reached, due) = self.split_at_gate(batch.records, batch.next, now_ms);
-        let reached = progress.partial.as_ref().map_or(reached, |partial| reached.min(partial.end));
+        let (records, gate, due) = self.split_at_gate(batch.records, batch.next, now_ms);
+        let reached = progress.partial.as_ref().map_or(gate, |partial| gate.min(partial.end));
+        // Behind an older batch that is finished first there may be more that is due.
+        let due = due.filter(|_| reached == gate);
         if reached <= next {
             progress.head_due_ms = due;
             self.save(&parent, progress).await?;
@@ -119,7 +121,7 @@ impl Copy<'_> {
         (progress.next, progress.unsaved, progress.head_due_ms) = (Some(reached), true, due);
         self.save(&parent, progress).await?;
         Ok(match due {
-            Some(due) if progress.partial.is_none() => Pass::Due(due),
+            Some(due) => Pass::Due(due),
             _ if reached < log.high_watermark() => Pass::More,
             _ => Pass::Idle,
         })
@@ -232,11 +234,14 @@ impl Copy<'_> {
     /// Commits records to the child's partitions, those apart that have theirs from an earlier try.
     async fn commit(&self, records: &[Record], end: Offset, progress: &mut Progress) -> Result<(), Stop> {
         let child = self.topic(&self.link.child, self.link.child_id).await?;
-        let mut partial = progress.partial.take().unwrap_or_else(|| Partial {
+        let before = progress.partial.take();
+        let mut partial = before.clone().unwrap_or_else(|| Partial {
             end,
             partitions: child.partitions,
             done: Default::default(),
         });
+        // What is taken now is taken up to here, however far an earlier try went: a clock may have been stepped back.
+        partial.end = partial.end.min(end);
         let mut groups: BTreeMap<PartitionId, Vec<&Record>> = BTreeMap::new();
         for record in records {
             let partition = self.place(&record.key, partial.partitions);
@@ -264,6 +269,7 @@ impl Copy<'_> {
                 }
             }
             if groups.is_empty() {
+                progress.partial = before.filter(|before| before.end > end);
                 return Ok(());
             }
             if !matches!(failure, Some(Error::Closed)) {

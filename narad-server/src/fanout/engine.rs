@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use narad_core::{
     plugin::{Incarnation, PartitionId},
     runtime::Runtime,
@@ -96,9 +97,8 @@ impl Fanout {
         let epochs: HashSet<u64> = links.iter().map(|link| link.parent.epoch).collect();
         let ended: Vec<u64> =
             shared.links.read().by_epoch.keys().copied().filter(|epoch| !epochs.contains(epoch)).collect();
-        for epoch in ended {
-            self.remove(epoch).await;
-        }
+        // Side by side: each waits for a disk that hangs, for a while.
+        join_all(ended.into_iter().map(|epoch| self.remove(epoch))).await;
         let mut to_look_at = Vec::new();
         {
             let mut known = shared.links.write();

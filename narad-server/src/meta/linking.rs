@@ -1,6 +1,6 @@
 //! Changes of links inside a transaction of the embedded metastore: both ends change together, or neither does.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use narad_core::plugin::Incarnation;
 use redb::{ReadTransaction, ReadableTable, Table, TableError, WriteTransaction};
@@ -123,17 +123,21 @@ pub(super) fn links(transaction: &ReadTransaction) -> Result<Vec<Link>, Failure>
     let topic = |name: &str| -> Result<Option<Topic>, Failure> {
         Ok(topics.get(name)?.map(|bytes| record::decode(name, bytes.value())).transpose()?)
     };
+    // A parent's record names all its children: read for each of them, it would cost the square of their number.
+    let mut parents: HashMap<String, Option<(Incarnation, u32)>> = HashMap::new();
     let mut links = Vec::new();
     for entry in table.iter()? {
         let (child, parent) = entry?;
-        let (Some(child), Some(parent)) = (topic(child.value())?, topic(parent.value())?) else { continue };
-        let Some(link) = child.parent.filter(|link| link.id == parent.id) else { continue };
-        links.push(Link {
-            child: child.name,
-            child_id: child.id,
-            parent: link,
-            parent_partitions: parent.partitions,
-        });
+        let parent = match parents.get(parent.value()) {
+            Some(&known) => known,
+            None => {
+                let read = topic(parent.value())?.map(|topic| (topic.id, topic.partitions));
+                *parents.entry(parent.value().to_owned()).or_insert(read)
+            }
+        };
+        let (Some(child), Some((id, parent_partitions))) = (topic(child.value())?, parent) else { continue };
+        let Some(link) = child.parent.filter(|link| link.id == id) else { continue };
+        links.push(Link { child: child.name, child_id: child.id, parent: link, parent_partitions });
     }
     Ok(links)
 }

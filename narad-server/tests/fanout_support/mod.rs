@@ -81,13 +81,16 @@ impl RetentionPolicy for NewestSegment {
     }
 }
 
-/// The topics that there are.
+/// The topics that there are, and whether who asks for a child gets no answer.
 #[derive(Default)]
-pub struct Directory(pub Mutex<HashMap<String, Arc<TopicSpec>>>);
+pub struct Directory(pub Mutex<HashMap<String, Arc<TopicSpec>>>, pub AtomicBool);
 
 #[async_trait]
 impl Topics for Directory {
     async fn topic(&self, name: &str, id: Incarnation) -> Found {
+        if self.1.load(Ordering::SeqCst) && name != PARENT {
+            std::future::pending::<()>().await;
+        }
         match self.0.lock().get(name) {
             Some(spec) if spec.incarnation == id => Found::Here(Arc::clone(spec)),
             _ => Found::Gone,
