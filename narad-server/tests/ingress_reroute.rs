@@ -43,6 +43,9 @@ async fn messages_go_to_the_next_partition_that_works_and_come_back_and_pinned_o
         "in order, past one that fails too"
     );
     until("the rerouted ones to be done", || ingress.backlog() == 50).await;
+    let mut failing: Vec<_> = ingress.failing().iter().map(|one| one.partition.0).collect();
+    failing.sort_unstable();
+    assert_eq!(failing, [1, 2]);
     ingress.produce(vec![message(1, "50")]).await.unwrap();
     fake.wait_for("orders", ID, 3, 51).await;
     assert!(fake.payloads("orders", ID, 1).is_empty() && fake.payloads("orders", ID, 0).is_empty());
@@ -50,6 +53,7 @@ async fn messages_go_to_the_next_partition_that_works_and_come_back_and_pinned_o
     fake.set_unavailable(1, false);
     fake.wait_for("orders", ID, 1, 50).await;
     until("an empty backlog", || ingress.backlog() == 0).await;
+    assert!(ingress.failing().iter().all(|one| one.partition.0 == 2), "as far as anybody has tried");
     ingress.produce(vec![message(1, "home"), pinned(1, "too")]).await.unwrap();
     let home = texts(&fake.wait_for("orders", ID, 1, 52).await);
     let expected = (0..50).map(|n| format!("pinned {n}")).chain(["home".to_owned(), "too".to_owned()]);

@@ -95,6 +95,7 @@ impl Broker {
         }
         degraded.extend(self.failing_metadata().await);
         degraded.extend(self.ailing());
+        self.add_failing(&mut degraded);
         Readiness::Ready { degraded }
     }
 
@@ -122,6 +123,16 @@ impl Broker {
             }
         }
         still
+    }
+
+    /// The partitions that do not take what was acknowledged, unless `degraded` names them already.
+    fn add_failing(&self, degraded: &mut Vec<String>) {
+        for failing in self.0.ingress.failing() {
+            let place = format!("{}/{}: ", failing.topic, failing.partition);
+            if !degraded.iter().any(|entry| entry.starts_with(&place)) {
+                degraded.push(format!("{place}{}", failing.error));
+            }
+        }
     }
 
     /// The logs that take no messages, the produce log included when its disk hangs.

@@ -1,9 +1,13 @@
-//! How much of the WAL is not done yet: told by the dispatcher, asked by whoever produces.
+//! How much of the WAL is not done yet, and which partitions keep it from that: told by the dispatcher, asked by whoever
+//! produces or looks at the server's health.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use narad_core::format::Offset;
-use tokio::sync::Notify;
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+
+use super::FailingPartition;
 
 /// Messages in the WAL that are not done, as the dispatcher last said, and who waits for them to become fewer.
 #[derive(Debug, Default)]
@@ -11,6 +15,7 @@ pub(super) struct Backlog {
     read_to: AtomicU64,
     undone: AtomicU64,
     pub(super) fewer: Notify,
+    failing: Mutex<Vec<(Instant, FailingPartition)>>,
 }
 
 impl Backlog {
@@ -19,6 +24,18 @@ impl Backlog {
         self.read_to.store(read_to.get(), Ordering::Relaxed);
         self.undone.store(undone, Ordering::Relaxed);
         self.fewer.notify_waiters();
+    }
+
+    /// These partitions fail; each is told of until then.
+    pub(super) fn set_failing(&self, failing: Vec<(Instant, FailingPartition)>) {
+        *self.failing.lock() = failing;
+    }
+
+    /// The partitions that fail.
+    pub(super) fn failing(&self) -> Vec<FailingPartition> {
+        let now = Instant::now();
+        let failing = self.failing.lock();
+        failing.iter().filter(|(until, _)| *until > now).map(|(_, one)| one.clone()).collect()
     }
 
     /// Messages below `end` that are not done.

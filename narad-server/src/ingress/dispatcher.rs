@@ -356,18 +356,22 @@ impl Dispatcher {
             End::Good => {
                 if self.failing.remove(&target) {
                     tracing::info!(topic, %partition, "partition takes messages again");
+                    self.backlog.set_failing(self.failing.list());
                 }
             }
             End::Gone => {
-                self.failing.remove(&target);
+                if self.failing.remove(&target) {
+                    self.backlog.set_failing(self.failing.list());
+                }
             }
             End::Failed(error) => {
-                if self.failing.failed(&target, &self.options, now) {
+                if self.failing.failed(&target, error.clone(), &self.options, now) {
                     tracing::error!(
                         topic, %partition, %error,
                         "partition does not take messages; they wait in the produce log"
                     );
                 }
+                self.backlog.set_failing(self.failing.list());
             }
             End::Unread(error) => {
                 tracing::error!(topic, %partition, %error, "messages cannot be read from the produce log; trying again");

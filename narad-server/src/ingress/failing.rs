@@ -4,16 +4,31 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use narad_core::plugin::PartitionId;
+use narad_core::{Error, plugin::PartitionId};
 use tokio::time::Instant;
 
 use super::{IngressOptions, route::Route};
 
 /// A partition that nobody has tried for so long is no longer known to fail, so that those of deleted topics go.
 const FORGET: Duration = Duration::from_secs(60);
+/// How long after it should have been tried again it is still told of one. Nobody tries one without messages for it.
+const TELL: Duration = Duration::from_secs(5);
+
+/// A partition that does not take messages.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct FailingPartition {
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// Which of it.
+    pub partition: PartitionId,
+    /// Why its last commit failed.
+    pub error: Error,
+}
 
 #[derive(Debug)]
 struct Failure {
+    error: Error,
     /// The first failure since its last success.
     since: Instant,
     /// Not to be tried before; the last failure is one `retry` earlier.
@@ -28,14 +43,20 @@ pub(super) struct Failing(HashMap<Arc<Route>, Failure>);
 
 impl Failing {
     /// A commit to it failed. Returns whether that is news.
-    pub(super) fn failed(&mut self, route: &Arc<Route>, options: &IngressOptions, now: Instant) -> bool {
+    pub(super) fn failed(
+        &mut self,
+        route: &Arc<Route>,
+        error: Error,
+        options: &IngressOptions,
+        now: Instant,
+    ) -> bool {
         let probe_at = later(now, options.retry);
         if let Some(failure) = self.0.get_mut(route) {
-            failure.probe_at = probe_at;
+            (failure.probe_at, failure.error) = (probe_at, error);
             return false;
         }
         self.0.retain(|_, failure| later(failure.probe_at, FORGET) > now);
-        self.0.insert(Arc::clone(route), Failure { since: now, probe_at, said: false });
+        self.0.insert(Arc::clone(route), Failure { error, since: now, probe_at, said: false });
         true
     }
 
@@ -46,6 +67,16 @@ impl Failing {
 
     pub(super) fn contains(&self, route: &Route) -> bool {
         self.0.contains_key(route)
+    }
+
+    /// All of them, each with the time until which it is told of it.
+    pub(super) fn list(&self) -> Vec<(Instant, FailingPartition)> {
+        let entry = |(route, failure): (&Arc<Route>, &Failure)| {
+            let (topic, partition) = (Arc::clone(&route.topic), route.partition);
+            let failing = FailingPartition { topic, partition, error: failure.error.clone() };
+            (later(failure.probe_at, TELL), failing)
+        };
+        self.0.iter().map(entry).collect()
     }
 
     /// When it is to be tried again; `None` when it does not fail.
@@ -99,10 +130,10 @@ mod tests {
     #[test]
     fn the_time_runs_from_the_first_failure_and_ends_with_a_success() {
         let (options, now, mut failing) = (IngressOptions::default(), Instant::now(), Failing::default());
-        assert!(failing.failed(&route(0), &options, now));
+        assert!(failing.failed(&route(0), Error::Closed, &options, now));
         let next = now + options.retry;
         assert_eq!(failing.probe_at(&route(0)), Some(next));
-        assert!(!failing.failed(&route(0), &options, next));
+        assert!(!failing.failed(&route(0), Error::Closed, &options, next));
         assert_eq!(failing.probe_at(&route(0)), Some(next + options.retry));
         assert_eq!(failing.reroute_at(&route(0), &options), Some(now + options.reroute_after));
         assert!(failing.rerouted(&route(0)) && !failing.rerouted(&route(0)), "said once");
@@ -113,10 +144,13 @@ mod tests {
     #[test]
     fn what_nobody_tries_is_forgotten() {
         let (options, now, mut failing) = (IngressOptions::default(), Instant::now(), Failing::default());
-        failing.failed(&route(0), &options, now);
-        failing.failed(&route(1), &options, now + FORGET);
+        failing.failed(&route(0), Error::Closed, &options, now);
+        failing.failed(&route(1), Error::Closed, &options, now + FORGET);
         assert!(failing.contains(&route(0)));
-        failing.failed(&route(2), &options, now + FORGET + options.retry);
+        failing.failed(&route(2), Error::Closed, &options, now + FORGET + options.retry);
         assert!(!failing.contains(&route(0)) && failing.contains(&route(1)));
+        let mut known: Vec<_> = failing.list().iter().map(|(_, one)| one.partition.0).collect();
+        known.sort_unstable();
+        assert_eq!(known, [1, 2]);
     }
 }

@@ -31,6 +31,7 @@ use narad_core::{
     plugin::{Incarnation, PartitionId},
 };
 
+pub use failing::FailingPartition;
 pub use options::IngressOptions;
 pub use wal::Ingress;
 

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    IngressError, IngressOptions, Partitions, Staged,
+    FailingPartition, IngressError, IngressOptions, Partitions, Staged,
     backlog::Backlog,
     checkpoint::CheckpointFile,
     dispatcher::Dispatcher,
@@ -152,6 +152,11 @@ impl Ingress {
     /// Messages that are acknowledged and not yet committed to their partitions.
     pub fn backlog(&self) -> u64 {
         self.inner.backlog.len(self.inner.wal.high_watermark())
+    }
+
+    /// The partitions that do not take messages, as far as that was tried in the last seconds.
+    pub fn failing(&self) -> Vec<FailingPartition> {
+        self.inner.backlog.failing()
     }
 
     /// Why the last commit to the WAL failed, as long as none has succeeded since and it was not reopened.
