@@ -9,7 +9,7 @@ use narad_core::{
     testkit::{CallKind, Failure, Fault, SimDisk},
 };
 use narad_server::{
-    broker::{Broker, BrokerError, default_plugins},
+    broker::{Broker, BrokerError, ChildOf, NewTopic, TopicEdit, default_plugins},
     config::{Config, Overrides, load},
     http::{Access, App, Peer},
 };
@@ -116,4 +116,32 @@ async fn a_start_without_a_sound_registry_is_refused_and_removes_nothing() {
         let (status, ..) = api.send(Method::GET, "/v1/topics/t/consume?wait=10s", "").await;
         assert_eq!(status, 200, "the message is still there once the file is restored");
     }
+}
+
+/// Who may change a topic is found out before it is changed, and the name may pass to another topic in between.
+#[tokio::test]
+async fn what_was_allowed_for_a_topic_is_not_done_to_the_next_one_of_its_name() {
+    let disk = SimDisk::new(1);
+    let broker = open(&disk).await.unwrap();
+    let new = |name: &str| NewTopic { name: name.to_owned(), ..NewTopic::default() };
+    let (before, other) =
+        (broker.create_topic(new("t")).await.unwrap(), broker.create_topic(new("u")).await.unwrap());
+    broker.delete_topic(&before).await.unwrap();
+    let now = broker.create_topic(new("t")).await.unwrap();
+
+    let mut edit = TopicEdit::default();
+    edit.settings.retention_ms = Some(0);
+    let child = NewTopic { parent: Some(ChildOf { parent: before.clone(), delay_ms: 0 }), ..new("v") };
+    let refused = [
+        broker.delete_topic(&before).await.err(),
+        broker.update_topic(&before, edit).await.err(),
+        broker.attach(&before, &other, 0).await.err(),
+        broker.attach(&other, &before, 0).await.err(),
+        broker.create_topic(child).await.err(),
+    ];
+    for (nth, error) in refused.into_iter().enumerate() {
+        assert!(matches!(error, Some(BrokerError::NoTopic(name)) if name == "t"), "{nth}");
+    }
+    assert_eq!(broker.topic("t").await.unwrap(), now);
+    broker.close(Duration::ZERO).await.unwrap();
 }

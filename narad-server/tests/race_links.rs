@@ -18,7 +18,10 @@ use std::{
 
 use bytes::Bytes;
 use narad_core::{format::Offset, plugin::PartitionId, runtime::Runtime, testkit::SeedGuard};
-use narad_server::broker::{Broker, BrokerError, ChildOf, Message, NewTopic, Replayed, default_plugins};
+use narad_server::{
+    broker::{Broker, BrokerError, ChildOf, Message, NewTopic, Replayed, default_plugins},
+    meta::Topic,
+};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
@@ -110,6 +113,11 @@ impl Load {
     }
 }
 
+async fn attach(broker: &Broker, parent: &str, child: &str) -> Result<Topic, BrokerError> {
+    let (parent, child) = (broker.topic(parent).await?, broker.topic(child).await?);
+    broker.attach(&parent, &child, 0).await
+}
+
 async fn create(broker: &Broker, name: &str, parent: Option<ChildOf>) {
     broker.create_topic(NewTopic { name: name.to_owned(), parent, ..NewTopic::default() }).await.unwrap();
 }
@@ -171,10 +179,11 @@ async fn children_come_and_go_under_load_and_get_what_was_promised() {
         let load = Load::start(&broker, &parent);
         load.goes_on(random.random_range(0..60)).await;
 
-        within("an attach", broker.attach(&parent, &a, 0)).await.unwrap();
+        within("an attach", attach(&broker, &parent, &a)).await.unwrap();
         let a_begins = load.course.now();
         load.goes_on(random.random_range(0..60)).await;
-        let of = ChildOf { parent: parent.clone(), delay_ms: random.random_range(0..2) };
+        let of =
+            ChildOf { parent: broker.topic(&parent).await.unwrap(), delay_ms: random.random_range(0..2) };
         create(&broker, &b, Some(of)).await;
         let b_begins = load.course.now();
         load.goes_on(random.random_range(1..60)).await;
@@ -185,7 +194,7 @@ async fn children_come_and_go_under_load_and_get_what_was_promised() {
         load.goes_on(random.random_range(1..60)).await;
         tokio::time::sleep(Duration::from_millis(random.random_range(0..60))).await;
         assert_eq!(payloads(&broker, &a).await, kept, "round {round}: a detached child gets something");
-        within("an attach", broker.attach(&parent, &a, 0)).await.unwrap();
+        within("an attach", attach(&broker, &parent, &a)).await.unwrap();
         let a_again = load.course.now();
         load.goes_on(random.random_range(1..60)).await;
 
@@ -207,7 +216,8 @@ async fn children_come_and_go_under_load_and_get_what_was_promised() {
         load.goes_on(random.random_range(1..60)).await;
         let (first, second) = if random.random() { (&b, &parent) } else { (&parent, &b) };
         for topic in [first, second] {
-            within("a delete", broker.delete_topic(topic)).await.unwrap();
+            let topic = broker.topic(topic).await.unwrap();
+            within("a delete", broker.delete_topic(&topic)).await.unwrap();
         }
         load.stop().await;
         let freed = broker.topic(&a).await.unwrap();
@@ -217,7 +227,7 @@ async fn children_come_and_go_under_load_and_get_what_was_promised() {
             found.iter().all(|payload| after.contains(payload)),
             "round {round}: a freed child keeps what it has"
         );
-        broker.delete_topic(&a).await.unwrap();
+        broker.delete_topic(&freed).await.unwrap();
     }
     within("the backlog", async {
         while broker.gauges().await.backlog > 0 {

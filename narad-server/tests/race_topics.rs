@@ -87,7 +87,7 @@ async fn everything_settles(broker: &Broker, dir: &Path) {
     until_none("directories are left", SETTLES, || entries(dir)).await;
     until_none("descriptors are open", SETTLES, || leading_to(&dir.join("topics"))).await;
     tokio::time::timeout(Duration::from_secs(2), a_fresh_topic(broker)).await.expect("it is served at once");
-    broker.delete_topic("fresh").await.unwrap();
+    broker.delete_topic(&broker.topic("fresh").await.unwrap()).await.unwrap();
     until_none("directories are left", SETTLES, || entries(dir)).await;
 }
 

@@ -88,6 +88,15 @@ impl Catalog {
         }
     }
 
+    /// What became of `topic`, if it is still that one: the name may have passed to another since.
+    ///
+    /// # Errors
+    /// `NoTopic`.
+    pub(super) async fn same(&self, topic: &Topic) -> Result<Arc<TopicEntry>, BrokerError> {
+        let entry = self.topic(&topic.name).await?;
+        if entry.topic.id == topic.id { Ok(entry) } else { Err(BrokerError::NoTopic(topic.name.to_string())) }
+    }
+
     async fn find(&self, name: &str) -> Result<Option<Arc<TopicEntry>>, BrokerError> {
         // Before the read: a change that lands in between makes the next lookup read again.
         let version = *self.version.borrow();

@@ -43,15 +43,14 @@ impl Broker {
     /// # Errors
     /// `NoTopic` for either; `Invalid` for a delay of more than a year; `Link` when a rule forbids it; what kept a
     /// partition of the parent from being opened, since where copying begins is not known then.
-    pub async fn attach(&self, parent: &str, child: &str, delay_ms: u64) -> Result<Topic, BrokerError> {
+    pub async fn attach(&self, parent: &Topic, child: &Topic, delay_ms: u64) -> Result<Topic, BrokerError> {
         check_delay("delay_ms", delay_ms)?;
-        let parent = self.0.catalog.topic(parent).await?;
-        let child = self.topic(child).await?;
-        let broker = self.clone();
+        let parent = self.0.catalog.same(parent).await?;
+        let (broker, child, child_id) = (self.clone(), Arc::clone(&child.name), child.id);
         to_the_end(async move {
             let link = broker.new_link(&parent, delay_ms).await?;
             let catalog = &broker.0.catalog;
-            let linked = catalog.meta().attach(&child.name, child.id, link).await?;
+            let linked = catalog.meta().attach(&child, child_id, link).await?;
             broker.adopt([&linked.parent, &linked.child])?;
             broker.settle_links().await;
             tracing::info!(parent = %linked.parent.name, child = %linked.child.name, delay_ms, "child attached");
@@ -68,7 +67,7 @@ impl Broker {
         of: ChildOf,
     ) -> Result<Topic, BrokerError> {
         check_delay("fanout_delay_ms", of.delay_ms)?;
-        let parent = self.0.catalog.topic(&of.parent).await?;
+        let parent = self.0.catalog.same(&of.parent).await?;
         let broker = self.clone();
         to_the_end(async move {
             let link = broker.new_link(&parent, of.delay_ms).await?;

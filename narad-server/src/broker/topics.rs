@@ -38,10 +38,10 @@ pub struct NewTopic {
 }
 
 /// What a topic is to be a child of.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildOf {
     /// The parent.
-    pub parent: String,
+    pub parent: Topic,
     /// How long a message waits before it is copied, in milliseconds; at most a year.
     pub delay_ms: u64,
 }
@@ -157,14 +157,14 @@ impl Broker {
         Ok(Page { topics, more })
     }
 
-    /// Changes a topic. Open logs, waiting consumers and produces go by the new settings before this answers.
+    /// Changes a topic, and no other that has its name by now. Open logs, waiting consumers and produces go by the new settings before this answers.
     ///
     /// # Errors
-    /// `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`; `Link` for a
+    /// `NoTopic`; `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`; `Link` for a
     /// retention that is too short for a child's delay.
-    pub async fn update_topic(&self, name: &str, edit: TopicEdit) -> Result<Topic, BrokerError> {
+    pub async fn update_topic(&self, topic: &Topic, edit: TopicEdit) -> Result<Topic, BrokerError> {
         loop {
-            let entry = self.0.catalog.topic(name).await?;
+            let entry = self.0.catalog.same(topic).await?;
             let change = self.change_of(&entry.topic, &edit).await?;
             if change.is_empty() {
                 // The schema is the current one.
@@ -220,17 +220,15 @@ impl Broker {
         Ok(change)
     }
 
-    /// Deletes a topic: from here on nobody finds it, its children are topics of their own with what they have, and its
+    /// Deletes a topic, and no other that has its name by now: from here on nobody finds it, its children are topics of their own with what they have, and its
     /// parent has a child less. Its leases and files go next; what a crash leaves of them is
     /// never served again.
     ///
     /// # Errors
     /// `NoTopic`; a failure of the metastore, after which the topic is whole.
-    pub async fn delete_topic(&self, name: &str) -> Result<(), BrokerError> {
-        let topic = self.topic(name).await?;
-        let broker = self.clone();
+    pub async fn delete_topic(&self, topic: &Topic) -> Result<(), BrokerError> {
+        let (broker, name, id) = (self.clone(), Arc::clone(&topic.name), topic.id);
         to_the_end(async move {
-            let Topic { name, id, .. } = topic;
             broker.0.catalog.meta().delete_topic(&name, id).await?;
             broker.0.catalog.forget(&name);
             broker.settle_links().await;

@@ -31,10 +31,10 @@ pub(super) async fn attach(
     TopicPath(parent): TopicPath,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    access::owned(&app, &caller, &parent).await?;
+    let parent = access::owned(&app, &caller, &parent).await?;
     let body: AttachBody = json_body(&body)?;
-    access::owned(&app, &caller, &body.child).await?;
-    let parent = app.broker().attach(&parent, &body.child, body.delay_ms.unwrap_or(0)).await?;
+    let child = access::owned(&app, &caller, &body.child).await?;
+    let parent = app.broker().attach(&parent, &child, body.delay_ms.unwrap_or(0)).await?;
     Ok(Json(TopicObject::new(&parent)).into_response())
 }
 

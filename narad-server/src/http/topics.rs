@@ -133,10 +133,12 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body: CreateBody = json_body(&body)?;
     access::granted(&caller, Action::Create, &body.name)?;
-    let parent = child_of(body.parent, body.fanout_delay_ms)?;
-    if let Some(of) = &parent {
-        access::owned(&app, &caller, &of.parent).await?;
-    }
+    let parent = match parent_of(body.parent, body.fanout_delay_ms)? {
+        Some((parent, delay_ms)) => {
+            Some(ChildOf { parent: access::owned(&app, &caller, &parent).await?, delay_ms })
+        }
+        None => None,
+    };
     let new = NewTopic {
         name: body.name,
         partitions: body.partitions,
@@ -152,10 +154,10 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(TopicObject::new(&topic))).into_response())
 }
 
-/// An empty name is none, as existing clients send it.
-fn child_of(parent: Option<String>, delay_ms: Option<u64>) -> Result<Option<ChildOf>, ApiError> {
+/// The parent's name and the delay. An empty name is none, as existing clients send it.
+fn parent_of(parent: Option<String>, delay_ms: Option<u64>) -> Result<Option<(String, u64)>, ApiError> {
     match (parent.filter(|parent| !parent.is_empty()), delay_ms.unwrap_or(0)) {
-        (Some(parent), delay_ms) => Ok(Some(ChildOf { parent, delay_ms })),
+        (Some(parent), delay_ms) => Ok(Some((parent, delay_ms))),
         (None, 0) => Ok(None),
         (None, _) => Err(ApiError::bad_request("fanout_delay_ms: only a topic with a parent has a delay")),
     }
@@ -307,7 +309,7 @@ pub(super) async fn update(
     TopicPath(topic): TopicPath,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    access::owned(&app, &caller, &topic).await?;
+    let topic = access::owned(&app, &caller, &topic).await?;
     let body: UpdateBody = json_body(&body)?;
     if body.visibility_timeout_ms.is_some() {
         return Err(ApiError::bad_request("visibility_timeout_ms: fixed when the topic is created"));
@@ -330,7 +332,7 @@ pub(super) async fn delete(
     caller: Caller,
     TopicPath(topic): TopicPath,
 ) -> Result<StatusCode, ApiError> {
-    access::owned(&app, &caller, &topic).await?;
+    let topic = access::owned(&app, &caller, &topic).await?;
     app.broker().delete_topic(&topic).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -111,7 +111,7 @@ impl Name {
                 others.extend(producers);
             }
             life.ending.store(true, Ordering::SeqCst);
-            self.broker.delete_topic(&self.name).await.unwrap();
+            self.broker.delete_topic(&self.broker.topic(&self.name).await.unwrap()).await.unwrap();
             self.ledger.ends();
             if ending == Ending::Overlapping {
                 left_over = others;
