@@ -41,6 +41,8 @@ const PARENT_ID: Incarnation = Incarnation::new(0xA1);
 #[derive(Debug, Default)]
 pub struct Flaky {
     pub refuses: AtomicBool,
+    /// The same for single partitions, a bit for each.
+    pub refuses_in: AtomicUsize,
     pub asked: AtomicUsize,
 }
 
@@ -51,9 +53,15 @@ impl Codec for Flaky {
     fn name(&self) -> &str {
         "none"
     }
-    fn encode(&self, _: &FrameContext<'_>, input: &[u8], output: &mut Vec<u8>) -> Result<(), PluginError> {
+    fn encode(
+        &self,
+        frame: &FrameContext<'_>,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<(), PluginError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        if self.refuses.load(Ordering::SeqCst) {
+        let in_partition = self.refuses_in.load(Ordering::SeqCst) >> frame.log.partition.0 & 1 == 1;
+        if in_partition || self.refuses.load(Ordering::SeqCst) {
             return Err(PluginError::from("refused on purpose"));
         }
         output.extend_from_slice(input);
