@@ -162,6 +162,18 @@ fn a_file_that_cannot_be_read_is_named() {
     let yaml = from_file("narad.yaml", "", &[]).unwrap_err();
     assert!(matches!(yaml.iter().next(), Some(ConfigError::Extension(_))), "{yaml}");
     assert!(from_file("narad.toml", "[http", &[]).is_err());
+    assert!(from_file("narad.json", "{", &[]).is_err());
+    for (name, text) in [
+        ("n.toml", "[fanout]\nlinger_ms = 1\nlinger_ms = 2\n"),
+        ("n.json", r#"{"fanout": {"linger_ms": 1, "linger_ms": 2}}"#),
+        ("n.json", r#"{"http": {}, "storage": {"sync": [{"linger_ms": null, "linger_ms": "x"}]}}"#),
+    ] {
+        let message = from_file(name, text, &[]).unwrap_err().to_string();
+        assert!(message.contains(name) && message.contains("linger_ms"), "{message}");
+    }
+    let every_kind =
+        r#"{"http": {"metrics_addr": null, "max_connections": 5}, "security": {"enabled": true}}"#;
+    assert_eq!(from_file("n.json", every_kind, &[]).unwrap().http.max_connections, 5);
 }
 
 #[test]

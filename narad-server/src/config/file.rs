@@ -8,7 +8,7 @@ use figment::{
     value::Dict,
 };
 
-use super::{ConfigError, Source, keys, layers::Layer};
+use super::{ConfigError, Source, keys, layers::Layer, unique::Unique};
 
 /// What the file says. Keys that are no settings are put into `errors`.
 ///
@@ -50,12 +50,15 @@ pub(super) fn layer(path: &Path, errors: &mut Vec<ConfigError>) -> Result<Layer,
 fn parse(path: &Path) -> Result<Dict, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let malformed = |reason: String| ConfigError::Malformed { path: path.to_owned(), reason };
     let data = match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => Toml::string(&text).data(),
-        Some("json") => Json::string(&text).data(),
+        Some("json") => {
+            serde_json::from_str::<Unique>(&text).map_err(|error| malformed(error.to_string()))?;
+            Json::string(&text).data()
+        }
         _ => return Err(ConfigError::Extension(path.to_owned())),
     };
-    let mut profiles = data
-        .map_err(|error| ConfigError::Malformed { path: path.to_owned(), reason: error.kind.to_string() })?;
+    let mut profiles = data.map_err(|error| malformed(error.kind.to_string()))?;
     Ok(profiles.remove(&Profile::Default).unwrap_or_default())
 }

@@ -14,6 +14,7 @@ mod settings;
 mod source;
 mod tree;
 mod typed;
+mod unique;
 mod validate;
 
 use std::path::PathBuf;
