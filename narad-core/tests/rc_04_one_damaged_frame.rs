@@ -53,6 +53,24 @@ fn rc_04_each_flipped_bit_costs_its_frame_alone_compressed() {
 }
 
 #[test]
+fn rc_04_damage_that_an_open_finds_is_counted() {
+    let made = Made::frames(&*none(), 0, &COUNTS, 40);
+    let counted = |damaged: &[usize]| {
+        let mut bytes = made.bytes.clone();
+        for &index in damaged {
+            bytes[made.body(index).start] ^= 1;
+        }
+        let rig = Rig::with([(0, &bytes[..])]);
+        drop(rig.open());
+        rig.runtime.metrics().error_count("storage", "damage")
+    };
+    // The last frame is a torn tail, and none of it was acknowledged.
+    let last = COUNTS.len() - 1;
+    assert_eq!([counted(&[]), counted(&[1]), counted(&[1, 3]), counted(&[last])], [0, 1, 2, 0]);
+    assert_eq!(counted(&[1, last]), 1, "the walk that is repeated without the tail counts once");
+}
+
+#[test]
 fn rc_04_each_overwritten_field_costs_its_frame_alone() {
     const FIELDS: [(usize, usize); 7] = [(0, 2), (2, 3), (3, 7), (7, 15), (15, 19), (19, 23), (23, 27)];
     for codec in [none(), zstd()] {

@@ -36,6 +36,9 @@ impl Inner {
         for _ in 0..survey.passed_over_files {
             runtime.metrics().error("storage", "state_file");
         }
+        for _ in 0..survey.damages {
+            runtime.metrics().error("storage", "damage");
+        }
         if let Some(active) = &mut survey.active {
             cut_torn_tail(active)?;
         }

@@ -37,6 +37,8 @@ pub(super) struct ActiveSurvey {
     pub(super) index: SparseIndex,
     /// Where its last valid frame ends.
     pub(super) place: Place,
+    /// Runs of offsets that are lost to damage; each was logged.
+    damages: u64,
 }
 
 impl ActiveSurvey {
@@ -66,6 +68,8 @@ pub(super) struct Survey {
     pub(super) stated: Option<Offset>,
     /// State files that hold something and say nothing; each was logged.
     pub(super) passed_over_files: u64,
+    /// Runs of offsets that the segments read have lost to damage; each was logged.
+    pub(super) damages: u64,
 }
 
 impl Survey {
@@ -112,13 +116,14 @@ pub(super) fn survey(
     let Some(last) = last else { return empty(context.disk, dir) };
 
     let (mut active, mut newest) = walk(context.disk, last, mode, turns)?;
-    let mut next = active.place.expected;
+    let (mut next, mut damages) = (active.place.expected, active.damages);
     let mut keep_active = true;
     if newest.is_none()
         && let Some(before) = segments.last()
     {
         // The newest file holds no frame: where the records end is for the one before it to say.
         let (before, last_frame) = walk(context.disk, before.clone(), OpenMode::Read, turns)?;
+        damages += before.damages;
         keep_active = before.place.expected <= next;
         next = next.max(before.place.expected);
         newest =
@@ -147,7 +152,8 @@ pub(super) fn survey(
     let passed_over = holds_frames.then(|| active.segment.path.clone());
     let active = keep_active.then_some(active);
     let passed_over_files = u64::from(says_nothing);
-    Ok(Survey { sealed: segments, active, oldest, passed_over, next, newest_ms, stated, passed_over_files })
+    let sealed = segments;
+    Ok(Survey { sealed, active, oldest, passed_over, next, newest_ms, stated, passed_over_files, damages })
 }
 
 /// Makes a passed-over file as empty as it was found to be: once it is no longer the last one, nothing but its length
@@ -185,36 +191,36 @@ fn walk(
     let mut walked = walk_up_to(segment.len, &read, &segment)?;
     for _ in 1..MAX_WALKS {
         let end = walked.index.place().pos;
-        if end == walked.len || !walked.is_damaged {
+        if end == walked.len || walked.damages == 0 {
             break;
         }
         walked = walk_up_to(end, &read, &segment)?;
     }
-    let Walked { index, last, .. } = walked;
+    let Walked { index, last, damages, .. } = walked;
     let place = index.place();
     let last = last.map(|(pos, header)| (Arc::clone(&file), pos, header));
-    Ok((ActiveSurvey { segment, file, index, place }, last))
+    Ok((ActiveSurvey { segment, file, index, place, damages }, last))
 }
 
 struct Walked {
     len: u64,
     index: SparseIndex,
     last: Option<(u64, FrameHeader)>,
-    is_damaged: bool,
+    damages: u64,
 }
 
 fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<Walked> {
     let path = &segment.path;
     let start = Place { pos: 0, expected: segment.base };
     let mut walk = Walk::new(Arc::clone(file), len, start, Offset::MAX);
-    let mut walked = Walked { len, index: SparseIndex::new(segment.base), last: None, is_damaged: false };
+    let mut walked = Walked { len, index: SparseIndex::new(segment.base), last: None, damages: 0 };
     loop {
         let step = walk.step().map_err(|error| Error::io("read", path, error))?;
         walked.index.note(&step, walk.place());
         match step {
             Step::Frame { pos, header, .. } => walked.last = Some((pos, header)),
             Step::Damage { pos, lost } => {
-                walked.is_damaged = true;
+                walked.damages += 1;
                 tracing::warn!(path = %path.display(), pos, from = %lost.start, to = %lost.end, "damaged: these offsets are lost");
             }
             Step::Misplaced { pos } => {
@@ -259,6 +265,7 @@ fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
         newest_ms: None,
         stated: Some(next),
         passed_over_files,
+        damages: 0,
     })
 }
 
