@@ -218,6 +218,39 @@ fn wk_04_a_panicking_notifier_corrupts_nothing_and_is_called_again() {
     });
 }
 
+/// Says that it does little, and notes the thread that calls it before it panics.
+#[derive(Debug, Default)]
+struct Prompt(Mutex<Vec<thread::ThreadId>>);
+
+impl WakeNotifier for Prompt {
+    fn name(&self) -> &str {
+        "prompt"
+    }
+
+    fn wake(&self, _: &LogIdentity, _: WakeReason) {
+        self.0.lock().push(thread::current().id());
+        panic!("in the committing thread");
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn wk_04_a_prompt_notifier_is_called_by_whoever_commits_and_its_panic_costs_nothing() {
+    bounded(|| {
+        let prompt = Arc::new(Prompt::default());
+        let runtime = runtime(Arc::new(SimDisk::new(1)), 2);
+        let log = Log::open(&runtime, Path::new(DIR), told_by(Arc::<Prompt>::clone(&prompt))).unwrap();
+        for _ in 0..2 {
+            log.commit(record("a")).unwrap();
+        }
+        assert_eq!(*prompt.0.lock(), [thread::current().id(); 2]);
+        assert_eq!(payloads(&log), ["a"; 2]);
+    });
+}
+
 /// Looks into the log when it is called.
 #[derive(Debug, Default)]
 struct Looks(Mutex<Option<Log>>, Mutex<Vec<u64>>);

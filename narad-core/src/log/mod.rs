@@ -286,9 +286,17 @@ impl Log {
         max_records: usize,
         max_bytes: usize,
     ) -> impl Future<Output = Result<ReadBatch>> + Send + use<> {
+        let cached = self.0.read_batch_cached(from, max_records, max_bytes);
         let log = self.clone();
-        let group = Arc::clone(&self.0.group);
-        self.0.runtime.run_blocking(&group, move || log.read_batch(from, max_records, max_bytes))
+        async move {
+            match cached {
+                Some(answer) => answer,
+                None => {
+                    let (runtime, group) = (log.0.runtime.clone(), Arc::clone(&log.0.group));
+                    runtime.run_blocking(&group, move || log.read_batch(from, max_records, max_bytes)).await
+                }
+            }
+        }
     }
 
     /// Who the log is.

@@ -10,6 +10,9 @@ use crate::{
     sync::atomic::Ordering,
 };
 
+/// Records of one answer that are taken from memory without leaving the caller's thread, at most.
+const MAX_INLINE: usize = 512;
+
 /// What there is at an offset below the high watermark.
 enum At {
     Frame(Arc<DecodedFrame>),
@@ -37,17 +40,44 @@ impl Inner {
     }
 
     pub(super) fn read_batch(&self, from: Offset, max_records: usize, max_bytes: usize) -> Result<ReadBatch> {
-        let mut batch = ReadBatch { next: from, ..ReadBatch::default() };
-        let (mut bytes, mut window) = (0usize, ReadWindow::new(4 * READ_CHUNK));
+        let mut window = ReadWindow::new(4 * READ_CHUNK);
+        self.gather(from, max_records, max_bytes, |offset| self.frame_at(offset, &mut window).map(Some))
+    }
+
+    /// The first of the records, as far as no file needs to be touched for them; `None` when one does at once.
+    pub(super) fn read_batch_cached(
+        &self,
+        from: Offset,
+        max_records: usize,
+        max_bytes: usize,
+    ) -> Option<Result<ReadBatch>> {
+        self.read_since_write.store(true, Ordering::Relaxed);
+        let cached = |offset| Ok(self.runtime.cache().get(self.cache_id, offset).map(At::Frame));
+        let gathered = self.gather(from, max_records.min(MAX_INLINE), max_bytes, cached);
+        Some(gathered).filter(|gathered| {
+            gathered.as_ref().map_or(true, |batch| batch.next > from || from >= self.high_watermark())
+        })
+    }
+
+    /// Records of the frames that `frame_at` finds, up to the first that it has none for.
+    fn gather(
+        &self,
+        from: Offset,
+        max_records: usize,
+        max_bytes: usize,
+        mut frame_at: impl FnMut(Offset) -> Result<Option<At>>,
+    ) -> Result<ReadBatch> {
+        let (mut batch, mut bytes) = (ReadBatch { next: from, ..ReadBatch::default() }, 0usize);
         let end = self.high_watermark();
         if from >= end {
             return self.check_open_for_reads().map(|()| batch);
         }
         self.check_visible(from)?;
         while batch.next < end && batch.records.len() < max_records {
-            let frame = match self.frame_at(batch.next, &mut window) {
-                Ok(At::Frame(frame)) => frame,
-                Ok(At::Lost(resume, error)) => {
+            let frame = match frame_at(batch.next) {
+                Ok(Some(At::Frame(frame))) => frame,
+                Ok(None) => break,
+                Ok(Some(At::Lost(resume, error))) => {
                     tracing::debug!(log = %self.options.identity, from = %batch.next, to = %resume, %error, "unreadable");
                     let lost = batch.next..resume.min(end);
                     batch.next = lost.end;

@@ -20,7 +20,7 @@ pub enum WakeReason {
 ///
 /// # Contract
 /// 1. Called once for each announcement, in order, outside every lock of the log, on a thread of its own kind:
-///    never on the thread that commits.
+///    never on the thread that commits, unless [`is_prompt`](Self::is_prompt) says that this is safe.
 /// 2. Announcements of one log with the same reason that arrive while an earlier one still waits for this notifier
 ///    are merged, so a slow notifier sees fewer of them and none is lost.
 /// 3. It must not block: all logs of the process share the thread. A panic is contained and logged.
@@ -55,6 +55,13 @@ pub trait WakeNotifier: Any + Debug + Send + Sync + 'static {
 
     /// Records of `log` may be deliverable.
     fn wake(&self, log: &LogIdentity, reason: WakeReason);
+
+    /// Whether `wake` does so little, such as setting a flag and waking a task, that whoever announces can call it: a
+    /// consumer then hears of a record one change of threads earlier. Such a notifier is called for each announcement,
+    /// from several threads at once, and commits wait for it. Its answer never changes.
+    fn is_prompt(&self) -> bool {
+        false
+    }
 }
 
 /// Tells nobody.

@@ -1,4 +1,5 @@
-//! The thread on which wake notifiers are called, so that a slow or panicking one cannot stall a commit.
+//! The thread on which wake notifiers are called, so that a slow one cannot stall a commit; those that say that they are
+//! not slow are called where they are announced.
 
 use std::{
     collections::VecDeque,
@@ -46,10 +47,10 @@ impl Notifications {
 
     /// Has `notifier` called. An equal announcement that still waits takes this one in.
     pub(crate) fn announce(&self, notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {
-        let call = Call { notifier: Arc::clone(notifier), log: log.clone(), reason };
-        if !self.threaded {
-            return call.make();
+        if !self.threaded || notifier.is_prompt() {
+            return call(notifier, log, reason);
         }
+        let call = Call { notifier: Arc::clone(notifier), log: log.clone(), reason };
         let mut state = self.shared.state.lock();
         if state.queue.iter().any(|waiting| waiting.same_as(&call)) {
             return;
@@ -78,7 +79,7 @@ impl Shared {
         loop {
             if let Some(call) = state.queue.pop_front() {
                 drop(state);
-                call.make();
+                self::call(&call.notifier, &call.log, call.reason);
                 state = self.state.lock();
             } else if state.ended {
                 return;
@@ -93,10 +94,10 @@ impl Call {
     fn same_as(&self, other: &Self) -> bool {
         self.reason == other.reason && Arc::ptr_eq(&self.notifier, &other.notifier) && self.log == other.log
     }
+}
 
-    fn make(&self) {
-        if catch_unwind(AssertUnwindSafe(|| self.notifier.wake(&self.log, self.reason))).is_err() {
-            tracing::error!(log = %self.log, notifier = self.notifier.name(), "a wake notifier panicked");
-        }
+fn call(notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {
+    if catch_unwind(AssertUnwindSafe(|| notifier.wake(log, reason))).is_err() {
+        tracing::error!(%log, notifier = notifier.name(), "a wake notifier panicked");
     }
 }

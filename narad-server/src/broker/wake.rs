@@ -17,4 +17,8 @@ impl WakeNotifier for Both {
         self.0.wake(log, reason);
         self.1.wake(log, reason);
     }
+
+    fn is_prompt(&self) -> bool {
+        self.0.is_prompt() && self.1.is_prompt()
+    }
 }

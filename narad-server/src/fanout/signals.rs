@@ -103,4 +103,9 @@ impl WakeNotifier for Signals {
             self.wake.notify_one();
         }
     }
+
+    /// A place in a set, and a wake-up.
+    fn is_prompt(&self) -> bool {
+        true
+    }
 }

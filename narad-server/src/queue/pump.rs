@@ -70,6 +70,11 @@ impl WakeNotifier for Signals {
             self.ready(id);
         }
     }
+
+    /// A place in a set, and a wake-up.
+    fn is_prompt(&self) -> bool {
+        true
+    }
 }
 
 /// Runs until the queues are gone.
