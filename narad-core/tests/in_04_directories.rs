@@ -94,7 +94,6 @@ fn in_04_what_is_quarantined_is_listed_and_stays_until_it_is_reclaimed() {
     assert_eq!(
         told,
         [
-            ("lost+found", "lost+found", None, 0, false),
             ("orders", "orders", Some(Incarnation::new(2)), 1, false),
             (STALE, "orders", Some(Incarnation::new(1)), 1, true)
         ]
