@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// No number with a unit, or something left over.
-    #[error("not a duration; write numbers with units, such as 500ms, 10s or 1m30s")]
+    #[error("not a duration; write numbers with units (ns, us, ms, s, m, h), such as 500ms, 10s or 1m30s")]
     Malformed,
     /// A number stands without a unit. Only `0` may.
     #[error("a duration needs a unit: ns, us, ms, s, m or h")]
@@ -93,6 +93,20 @@ fn fraction_of(decimals: &str, unit: u64) -> u64 {
         place /= 10;
     }
     sum
+}
+
+/// Milliseconds for people: `7d`, `8d1h`, `1m30s`, `1s500ms`, `0s`.
+pub(crate) fn shown(ms: u64) -> String {
+    const UNITS: [(u64, &str); 5] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+    let (mut text, mut rest) = (String::new(), ms);
+    for (unit, name) in UNITS {
+        if rest >= unit {
+            text.push_str(&format!("{}{name}", rest / unit));
+            rest %= unit;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// A duration in the configuration, written with units.
@@ -218,6 +232,13 @@ mod tests {
         ] {
             assert_eq!(parse(text), Err(error), "{text}");
         }
+    }
+
+    #[test]
+    fn people_get_the_largest_units() {
+        let day = 86_400_000;
+        let told = [0, 1, 1500, 90_000, 7 * day, 8 * day + 3_600_000, 366 * day].map(shown);
+        assert_eq!(told, ["0s", "1ms", "1s500ms", "1m30s", "7d", "8d1h", "366d"]);
     }
 
     #[test]

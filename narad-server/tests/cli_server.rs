@@ -77,7 +77,8 @@ async fn what_is_wrong_is_reported_without_names_and_makes_the_status_1() {
     let text = ran.text();
     assert!(text.contains("topic-1/0: open [path]: no such file"), "{text}");
     assert!(
-        text.contains("server              unknown") && text.contains("there is no such thing"),
+        text.contains("server              unknown")
+            && text.contains("served elsewhere: see http.metrics_addr"),
         "{text}"
     );
     assert!(!text.contains("private"), "{text}");

@@ -264,6 +264,14 @@ async fn a_run_of_records_that_cannot_be_read_is_one_complaint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replay_from_beyond_the_end_says_so() {
+    let stub = partition().await;
+    let ran = stub.narad(&["replay", "t", "--partition", "1", "--from", "5"], b"").await;
+    assert_eq!((ran.status, ran.stdout.as_slice()), (0, &b""[..]));
+    assert_eq!(ran.stderr, "nothing is at offset 5 yet: the end of partition 1 is 5\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn peek_shows_what_waits_and_leases_nothing() {
     let stub = partition().await;
     let ran = stub.narad(&["sub", "t", "--peek"], b"").await;

@@ -51,7 +51,7 @@ async fn add_sends_what_was_given_and_nothing_else() {
     let ran = stub.narad(&["topic", "add", "orders"], b"").await;
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert_eq!(body(&stub), json!({"name": "orders"}));
-    assert_eq!(ran.text(), "created orders: 3 partitions, retention 7days, visibility timeout 30s\n");
+    assert_eq!(ran.text(), "created orders: 3 partitions, retention 7d, visibility timeout 30s\n");
     let args = [
         "topic",
         "add",
@@ -79,6 +79,63 @@ async fn edit_patches_and_rm_deletes() {
     assert_eq!((ran.status, ran.text().as_str()), (0, "deleted orders\n"));
     let requests: Vec<String> = stub.asked().into_iter().map(|asked| asked.request).collect();
     assert_eq!(requests, ["PATCH /v1/topics/orders", "DELETE /v1/topics/orders"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_is_sent_as_it_is_written_and_shown_as_it_was_given() {
+    let (stub, dir) = (broker().await, tempfile::tempdir().unwrap());
+    let (written, file) = (r#"{ "maximum": 1e2 }"#, dir.path().join("schema.json"));
+    std::fs::write(&file, format!("{written}\n")).unwrap();
+    for verb in ["add", "edit"] {
+        let ran = stub.narad(&["topic", verb, "orders", "--schema", file.to_str().unwrap()], b"").await;
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        let sent = String::from_utf8(stub.asked().pop().unwrap().body.to_vec()).unwrap();
+        assert!(sent.contains(&format!("\"schema\":{written}")), "{sent}");
+    }
+    std::fs::write(&file, "{").unwrap();
+    let ran = stub.narad(&["topic", "edit", "orders", "--schema", file.to_str().unwrap()], b"").await;
+    assert!(ran.status == 2 && ran.stderr.contains("schema.json: not JSON"), "{}", ran.stderr);
+
+    let versions = format!(
+        r#"{{"topic":"orders","version":2,"versions":[{{"version":1,"schema":true}},{{"version":2,"schema":{written}}}]}}"#
+    );
+    let stub = Stub::start(move |_| Answer::body(200, &versions)).await;
+    let ran = stub.narad(&["topic", "schema", "orders"], b"").await;
+    assert_eq!((ran.status, ran.text()), (0, format!("{written}\n")), "{}", ran.stderr);
+    let ran = stub.narad(&["topic", "schema", "orders", "--at", "1"], b"").await;
+    assert_eq!(ran.text(), "true\n");
+    let object = stub.narad(&["--json", "topic", "schema", "orders"], b"").await.objects().pop().unwrap();
+    assert_eq!((&object["version"], object["versions"].as_array().unwrap().len()), (&json!(2), 2));
+    let ran = stub.narad(&["topic", "schema", "orders", "--at", "3"], b"").await;
+    assert!(ran.status != 0 && ran.stderr.contains("no version 3"), "{}", ran.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn info_and_ls_show_owner_links_and_schema() {
+    let mut child = topic("orders");
+    for (name, value) in [
+        ("role", json!("child")),
+        ("parent", json!("events")),
+        ("fanout_delay_ms", json!(600_000)),
+        ("owner", json!("ann")),
+        ("schema_version", json!(4)),
+    ] {
+        child[name] = value;
+    }
+    let stub = Stub::start(move |asked| {
+        if asked.request.contains("page_token") {
+            Answer::body(200, &json!({"topics": [child], "next_page_token": ""}).to_string())
+        } else {
+            Answer::body(200, &child.to_string())
+        }
+    })
+    .await;
+    let info = stub.narad(&["topic", "info", "orders"], b"").await.text();
+    for part in ["child of events, copied after 10m", "ann", "schema version      4"] {
+        assert!(info.contains(part), "{part}: {info}");
+    }
+    let ls = stub.narad(&["topic", "ls"], b"").await.text();
+    assert!(ls.contains("child") && ls.contains("ann"), "{ls}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

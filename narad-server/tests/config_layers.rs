@@ -131,6 +131,12 @@ fn variables_that_somebody_else_set_are_named_and_change_nothing() {
 fn values_out_of_bounds_stop_the_start_and_are_named() {
     for (text, key) in [
         ("[http]\nshutdown_grace = \"1s\"\n", "http.shutdown_grace"),
+        (
+            "[http]\nmax_consume_wait = \"20s\"\n",
+            "http.max_consume_wait: is 20s, and must be at most http.shutdown_grace, which is 10s (default): raise \
+             http.shutdown_grace too (file ",
+        ),
+        ("[storage]\ndata_dir = \"\"\n", "storage.data_dir: must not be empty (file "),
         ("[http]\nidle_timeout = \"0\"\n", "http.idle_timeout"),
         (
             "[http]\nidle_timeout = 5\n",

@@ -85,6 +85,7 @@ impl Broker {
             Err(Error::NotYet { .. }) => Ok(Replayed::PastTheEnd),
             Err(Error::Expired { offset, oldest }) => Err(BrokerError::Expired { offset, oldest }),
             Err(source @ (Error::Corrupt { .. } | Error::UnknownCodec { .. })) => {
+                tracing::warn!(%topic, %partition, error = %source, "a record that was asked for cannot be read");
                 Err(BrokerError::Unreadable { offset, source })
             }
             Err(error) => Err(self.failed(&entry, error).await),

@@ -122,7 +122,7 @@ pub enum BrokerError {
         oldest: Offset,
     },
     /// The record is there and cannot be read.
-    #[error("offset {offset} cannot be read: {source}")]
+    #[error("offset {offset} cannot be read: {}", without_path(source))]
     Unreadable {
         /// The offset asked for.
         offset: Offset,
@@ -153,6 +153,14 @@ pub enum BrokerError {
     /// A part of the broker stopped before it answered.
     #[error("the broker stopped before it answered")]
     Stopped,
+}
+
+/// A client has no use for the name of the server's file, and no right to it.
+fn without_path(error: &narad_core::Error) -> String {
+    match error {
+        narad_core::Error::Corrupt { reason, .. } => format!("it is corrupt: {reason}"),
+        other => other.to_string(),
+    }
 }
 
 impl BrokerError {

@@ -44,7 +44,9 @@ impl Broker {
     /// `Invalid` for a password that nobody may have; a failure of the metastore.
     pub async fn seed_root(&self, password: Option<Secret>) -> Result<Option<Secret>, BrokerError> {
         let meta = self.0.catalog.meta();
-        if meta.users().await?.iter().any(|user| user.root) {
+        let users = meta.users().await?;
+        if users.iter().any(|user| user.root) {
+            tracing::info!(users = users.len(), "security is on");
             return Ok(None);
         }
         let generated = password.is_none().then(generate_password);
@@ -53,7 +55,7 @@ impl Broker {
         let mut root = self.record(user_name(ROOT)?, password).await?;
         root.root = true;
         meta.create_user(root).await?;
-        tracing::info!(user = ROOT, "the first user was made");
+        tracing::info!(user = ROOT, users = users.len() + 1, "security is on; the first user was made");
         Ok(generated)
     }
 

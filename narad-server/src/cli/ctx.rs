@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{
-    client::Client,
+    client::{Client, DEFAULT_SERVER},
     contexts::{Context, Contexts},
     error::{CliError, Outcome},
     output::{Output, table},
@@ -55,12 +55,20 @@ pub(super) fn run(command: CtxCommand, target: &Target, out: &mut Output) -> Res
         CtxCommand::Add(args) => {
             let context = context(&args, target)?;
             let shown = context.server.clone();
-            contexts.contexts.insert(args.name.clone(), context);
+            let is_replaced = contexts.contexts.insert(args.name.clone(), context).is_some();
             let selected = contexts.selected.get_or_insert_with(|| args.name.clone());
             let is_selected = *selected == args.name;
             contexts.save()?;
-            let told = json!({ "context": args.name, "server": shown, "selected": is_selected });
-            done(out, &told, &format!("kept {}: {shown}", args.name))?;
+            let told = json!({ "context": args.name, "server": shown, "selected": is_selected,
+                "replaced": is_replaced });
+            let done_what = if is_replaced { "replaced" } else { "kept" };
+            let name = &args.name;
+            let use_it = if is_selected {
+                "selected".to_owned()
+            } else {
+                format!("not selected: `narad ctx select {name}` does")
+            };
+            done(out, &told, &format!("{done_what} {name}: {shown} ({use_it})"))?;
         }
         CtxCommand::Ls => list(&contexts, out)?,
         CtxCommand::Select { name } => {
@@ -72,9 +80,15 @@ pub(super) fn run(command: CtxCommand, target: &Target, out: &mut Output) -> Res
         CtxCommand::Rm { name } => {
             contexts.get(&name)?;
             contexts.contexts.remove(&name);
-            contexts.selected.take_if(|selected| *selected == name);
+            let was_selected = contexts.selected.take_if(|selected| *selected == name).is_some();
             contexts.save()?;
-            done(out, &json!({ "context": name, "removed": true }), &format!("forgot {name}"))?;
+            let from_now = if was_selected {
+                format!("; none is selected now: without --server or --context, {DEFAULT_SERVER} is asked")
+            } else {
+                String::new()
+            };
+            let told = json!({ "context": name, "removed": true, "was_selected": was_selected });
+            done(out, &told, &format!("forgot {name}{from_now}"))?;
         }
     }
     Ok(Outcome::Complete)

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    client::{Client, model::Attach},
+    client::{
+        Client,
+        model::{Attach, Topic},
+    },
     duration,
     error::CliError,
     output::{Output, table},
 };
+use crate::duration::shown;
 
 /// What is done with the children of topics.
 #[derive(Debug, Subcommand)]
@@ -80,16 +84,28 @@ async fn children(parent: &str, client: &Client, out: &mut Output) -> Result<(),
         .map(|child| {
             let at_least = if child.lag_complete { "" } else { "at least " };
             let lag = format!("{at_least}{}", child.lag_messages);
-            [child.name, humantime::format_duration(Duration::from_millis(child.delay_ms)).to_string(), lag]
+            [child.name, shown(child.delay_ms), lag]
         })
         .collect();
     Ok(out.line(table(["CHILD", "DELAY", "BEHIND"], [false, false, true], &rows))?)
 }
 
+/// Which topics a topic is copied from or to; `None` when there are none.
+pub(super) fn linked(topic: &Topic) -> Option<String> {
+    let told = |name: &str| topic.rest.get(name);
+    if let Some(parent) = told("parent").and_then(Value::as_str) {
+        let delay_ms = told("fanout_delay_ms").and_then(Value::as_u64).unwrap_or_default();
+        return Some(format!("child of {parent}, copied {}", after(delay_ms)));
+    }
+    let children = told("children").and_then(Value::as_array)?;
+    let names: Vec<&str> = children.iter().filter_map(Value::as_str).collect();
+    (!names.is_empty()).then(|| format!("parent of {}", names.join(", ")))
+}
+
 fn after(delay_ms: u64) -> String {
     match delay_ms {
         0 => "at once".to_owned(),
-        ms => format!("after {}", humantime::format_duration(Duration::from_millis(ms))),
+        ms => format!("after {}", shown(ms)),
     }
 }
 

@@ -20,6 +20,7 @@ mod peek;
 mod publish;
 mod replay;
 mod retry;
+mod schema;
 mod server;
 mod subscribe;
 mod target;
@@ -180,8 +181,9 @@ async fn interrupted() {
 
 /// A duration with units, as everywhere in narad: `500ms`, `1m30s`, `1.5s`, `0`.
 fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; give numbers with units, as 500ms or 1m30s"))
+    humantime::parse_duration(text).map_err(|_| {
+        "not a duration; give numbers with units (ns, us, ms, s, m, h, d), as 500ms, 1m30s or 7d".to_owned()
+    })
 }
 
 /// Whether somebody types into standard input.
@@ -214,6 +216,8 @@ mod tests {
             "narad topic info t --partition 1",
             "narad topic edit t --retention 2h --max-in-flight 10",
             "narad topic rm t",
+            "narad topic edit t --schema f",
+            "narad topic schema t --at 1",
             "narad pub t hello --key k --partition 2",
             "narad pub t --file f",
             "narad pub t --lines - --in-flight 8 --failed f",

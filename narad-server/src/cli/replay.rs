@@ -43,10 +43,15 @@ pub(super) async fn run(args: ReplayArgs, client: &Client, out: &mut Output) -> 
     let style = Style::choose(args.raw, out)?;
     let (topic, partition) = (args.topic.as_str(), args.partition);
     let to = args.to.unwrap_or(i64::MAX as u64);
-    let oldest = oldest_offset(client, topic, partition).await?;
+    let (oldest, end) = bounds(client, topic, partition).await?;
     let from = args.from.unwrap_or(oldest);
     if from > to {
         return Err(CliError::Usage(format!("nothing lies from offset {from} to offset {to}")));
+    }
+    if let Some(end) = end.filter(|&end| args.from.is_some_and(|from| from >= end)) {
+        out.remark(format_args!(
+            "nothing is at offset {from} yet: the end of partition {partition} is {end}"
+        ));
     }
     let mut gaps = Gaps::default();
     // Each of these would be answered 410; there may be millions of them.
@@ -75,8 +80,10 @@ pub(super) async fn run(args: ReplayArgs, client: &Client, out: &mut Output) -> 
     Ok(Outcome::of(gaps.is_empty()))
 }
 
-async fn oldest_offset(client: &Client, topic: &str, partition: u32) -> Result<u64, CliError> {
+/// The oldest offset kept, and the exclusive bound of what can be read, if the broker tells.
+async fn bounds(client: &Client, topic: &str, partition: u32) -> Result<(u64, Option<u64>), CliError> {
     let stats = client.topic(topic, Some(partition)).await?.partition_stats;
     let stats = stats.iter().find(|stats| stats.index == partition);
-    Ok(stats.and_then(|stats| stats.oldest_offset).unwrap_or(0))
+    let oldest = stats.and_then(|stats| stats.oldest_offset).unwrap_or(0);
+    Ok((oldest, stats.and_then(|stats| stats.high_watermark)))
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use serde_json::{Number, json};
+use serde_json::{Number, Value, json};
 
 use super::{
     client::{
@@ -14,8 +14,9 @@ use super::{
     error::{CliError, Outcome},
     links::{self, LinkCommand},
     output::{Output, human_bytes, table},
+    schema::{self, SchemaArgs, SchemaFile},
 };
-use crate::config::MIN_RETENTION_MS;
+use crate::{config::MIN_RETENTION_MS, duration::shown};
 
 /// What is done with topics.
 #[derive(Debug, Subcommand)]
@@ -36,6 +37,8 @@ pub(super) enum TopicCommand {
         /// The topic
         topic: String,
     },
+    /// Show a topic's JSON Schema
+    Schema(SchemaArgs),
     #[command(flatten)]
     Link(LinkCommand),
 }
@@ -50,6 +53,8 @@ pub(super) struct AddArgs {
     /// How long a consumer has for a message before others get it, as 30s; fixed once created
     #[arg(long, value_name = "DURATION", value_parser = visibility)]
     visibility_timeout: Option<Duration>,
+    #[command(flatten)]
+    schema: SchemaFile,
     /// Make it a child of this topic: every message of the parent is copied to it
     #[arg(long, value_name = "TOPIC")]
     parent: Option<String>,
@@ -84,12 +89,14 @@ pub(super) struct InfoArgs {
 /// A topic to be changed; at least one setting must be given.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true)
-    .args(["partitions", "retention", "max_in_flight", "max_acked_ahead"]))]
+    .args(["partitions", "retention", "max_in_flight", "max_acked_ahead", "file"]))]
 pub(super) struct EditArgs {
     /// The topic
     topic: String,
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    schema: SchemaFile,
 }
 
 #[derive(Debug, Args)]
@@ -115,6 +122,7 @@ impl From<Settings> for TopicChange {
             retention_ms: settings.retention.map(millis),
             max_in_flight_per_partition: settings.max_in_flight,
             max_acked_ahead_per_partition: settings.max_acked_ahead,
+            schema: None,
         }
     }
 }
@@ -130,7 +138,7 @@ pub(super) async fn run(
             let visibility_timeout_ms = args.visibility_timeout.map(millis);
             let topic = NewTopic {
                 name: args.topic,
-                settings: args.settings.into(),
+                settings: TopicChange { schema: args.schema.read()?, ..args.settings.into() },
                 visibility_timeout_ms,
                 parent: args.parent,
                 fanout_delay_ms: args.delay.map(millis),
@@ -140,7 +148,8 @@ pub(super) async fn run(
         TopicCommand::Ls => list(client, out).await?,
         TopicCommand::Info(args) => info(&client.topic(&args.topic, args.partition).await?, out)?,
         TopicCommand::Edit(args) => {
-            let topic = client.edit_topic(&args.topic, &args.settings.into()).await?;
+            let change = TopicChange { schema: args.schema.read()?, ..args.settings.into() };
+            let topic = client.edit_topic(&args.topic, &change).await?;
             show(&topic, "changed", out)?;
         }
         TopicCommand::Adopt(AdoptArgs { directory: Some(directory), settings, visibility_timeout }) => {
@@ -157,6 +166,7 @@ pub(super) async fn run(
                 out.line(format_args!("deleted {topic}"))?;
             }
         }
+        TopicCommand::Schema(args) => schema::show(&args, client, out).await?,
         TopicCommand::Link(command) => links::run(command, client, out).await?,
     }
     Ok(Outcome::Complete)
@@ -171,20 +181,22 @@ async fn list(client: &Client, out: &mut Output) -> Result<(), CliError> {
         out.remark("no topics yet; `narad topic add NAME` creates one");
         return Ok(());
     }
-    let rows: Vec<[String; 5]> = topics
+    let rows: Vec<[String; 7]> = topics
         .iter()
         .map(|topic| {
             [
                 topic.name.clone(),
                 topic.partitions.to_string(),
                 retention_text(topic.retention_ms),
-                duration_text(topic.visibility_timeout_ms),
+                shown(topic.visibility_timeout_ms),
+                told(topic, "role").unwrap_or_else(|| "-".to_owned()),
+                told(topic, "owner").unwrap_or_else(|| "-".to_owned()),
                 time_text(&topic.created_at),
             ]
         })
         .collect();
-    let names = ["TOPIC", "PARTITIONS", "RETENTION", "VISIBILITY", "CREATED"];
-    Ok(out.line(table(names, [false, true, false, false, false], &rows))?)
+    let names = ["TOPIC", "PARTITIONS", "RETENTION", "VISIBILITY", "ROLE", "OWNER", "CREATED"];
+    Ok(out.line(table(names, [false, true, false, false, false, false, false], &rows))?)
 }
 
 async fn list_directories(client: &Client, out: &mut Output) -> Result<(), CliError> {
@@ -218,7 +230,7 @@ fn show(topic: &Topic, done: &str, out: &mut Output) -> Result<(), CliError> {
         topic.name,
         topic.partitions,
         retention_text(topic.retention_ms),
-        duration_text(topic.visibility_timeout_ms),
+        shown(topic.visibility_timeout_ms),
     ))?)
 }
 
@@ -231,12 +243,20 @@ fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
         ("id", topic.id.clone()),
         ("partitions", topic.partitions.to_string()),
         ("retention", retention_text(topic.retention_ms)),
-        ("visibility timeout", duration_text(topic.visibility_timeout_ms)),
+        ("visibility timeout", shown(topic.visibility_timeout_ms)),
         ("max in flight", topic.max_in_flight_per_partition.to_string()),
         ("max acked ahead", topic.max_acked_ahead_per_partition.to_string()),
         ("created", time_text(&topic.created_at)),
     ];
-    for (name, value) in facts {
+    let schema_version =
+        topic.rest.get("schema_version").and_then(Value::as_u64).filter(|&version| version > 0);
+    let more = [
+        ("owner", told(topic, "owner")),
+        ("linked", links::linked(topic)),
+        ("schema version", schema_version.map(|version| version.to_string())),
+    ];
+    let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in facts.into_iter().chain(more) {
         out.line(format_args!("{name:<20}{value}"))?;
     }
     if topic.partition_stats.is_empty() {
@@ -264,6 +284,11 @@ fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
     Ok(out.line(table(names, [true, true, true, true, true, true, true, false], &rows))?)
 }
 
+/// What the broker says of a topic beyond what every topic has.
+fn told(topic: &Topic, name: &str) -> Option<String> {
+    topic.rest.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
 /// Said here, in the unit that was typed, and not by the broker in milliseconds.
 fn retention(text: &str) -> Result<Duration, String> {
     if text == "forever" {
@@ -271,10 +296,9 @@ fn retention(text: &str) -> Result<Duration, String> {
     }
     let shortest = Duration::from_millis(MIN_RETENTION_MS);
     match duration(text)? {
-        short if short < shortest => Err(format!(
-            "the shortest retention is {}; `forever` keeps everything",
-            humantime::format_duration(shortest)
-        )),
+        short if short < shortest => {
+            Err(format!("the shortest retention is {}; `forever` keeps everything", shown(MIN_RETENTION_MS)))
+        }
         kept => Ok(kept),
     }
 }
@@ -291,11 +315,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn retention_text(ms: u64) -> String {
-    if ms == 0 { "forever".to_owned() } else { duration_text(ms) }
-}
-
-fn duration_text(ms: u64) -> String {
-    humantime::format_duration(Duration::from_millis(ms)).to_string()
+    if ms == 0 { "forever".to_owned() } else { shown(ms) }
 }
 
 fn time_text(unix_seconds: &Number) -> String {
@@ -314,7 +334,7 @@ mod tests {
     fn times_and_durations_are_for_people() {
         assert_eq!(time_text(&Number::from(1_700_000_000)), "2023-11-14T22:13:20Z");
         assert_eq!(retention_text(0), "forever");
-        assert_eq!(retention_text(604_800_000), "7days");
+        assert_eq!(retention_text(604_800_000), "7d");
         assert_eq!(retention("forever"), Ok(Duration::ZERO));
         assert_eq!(retention("1h"), Ok(Duration::from_secs(3600)));
         assert!(retention("1s").is_err_and(|why| why.contains("1h") && why.contains("forever")));

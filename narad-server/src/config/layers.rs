@@ -72,16 +72,18 @@ pub fn read(
     let (mut config, unusable) = typed::tree(&told, &mut errors);
     config.dev = overrides.dev;
     config.admin_password = admin_password;
-    let out_of_bounds = validate::check(&config, &unusable).into_iter();
+    let source = |key: &str| match told.get(key) {
+        Some((_, from)) => from.clone(),
+        // A secret is in no layer.
+        None if key == env::ADMIN_PASSWORD => Source::Environment(key.to_owned()),
+        None => Source::Default,
+    };
+    let out_of_bounds = validate::check(&config, &unusable, &source).into_iter();
     let plugins = plugins(&config.storage).into_iter().filter(|(key, _)| !unusable.contains(*key));
-    errors.extend(out_of_bounds.chain(plugins).map(|(key, reason)| {
-        let from = match told.get(key) {
-            Some((_, from)) => from.clone(),
-            // A secret is in no layer.
-            None if key == env::ADMIN_PASSWORD => Source::Environment(key.to_owned()),
-            None => Source::Default,
-        };
-        ConfigError::Invalid { key: key.to_owned(), reason, from }
+    errors.extend(out_of_bounds.chain(plugins).map(|(key, reason)| ConfigError::Invalid {
+        key: key.to_owned(),
+        reason,
+        from: source(key),
     }));
     ConfigErrors::unless_none(errors)?;
     let sources = told.into_iter().map(|(key, (_, from))| (key, from)).collect();

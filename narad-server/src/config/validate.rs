@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Display};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::{Address, Config, Http, Storage, TopicDefaults};
+use super::{Address, Config, Http, Source, Storage, TopicDefaults};
 use crate::secret::MAX_PASSWORD_BYTES;
 
 /// The shortest retention that is not "for ever": an hour.
@@ -20,8 +20,13 @@ pub(crate) const MAX_PARTITIONS: u32 = 108;
 
 /// Everything that lies outside its bounds or contradicts another setting: the key and the reason. What `unusable` names
 /// has only its default in the tree, about which there is nothing to say.
-pub(super) fn check(config: &Config, unusable: &BTreeSet<String>) -> Vec<(&'static str, String)> {
-    let mut check = Check { unusable, found: Vec::new() };
+/// `source` is where the value of a key comes from.
+pub(super) fn check(
+    config: &Config,
+    unusable: &BTreeSet<String>,
+    source: &dyn Fn(&str) -> Source,
+) -> Vec<(&'static str, String)> {
+    let mut check = Check { unusable, source, found: Vec::new() };
     http(&config.http, config.dev, &mut check);
     storage(&config.storage, &mut check);
     topic(&config.topic, &mut check);
@@ -71,12 +76,23 @@ fn http(http: &Http, dev: bool, check: &mut Check<'_>) {
         check.require(!value.0.is_zero(), key, || "must not be 0");
     }
     if check.usable("http.max_consume_wait") {
-        check.require(http.shutdown_grace >= http.max_consume_wait, "http.shutdown_grace", || {
-            format!(
-                "is {}, and must be at least http.max_consume_wait, which is {}",
-                http.shutdown_grace, http.max_consume_wait
-            )
-        });
+        let (grace, wait) = (http.shutdown_grace, http.max_consume_wait);
+        let from = |key| (check.source)(key);
+        // Who gave one of the two is told of that one, and not of a default.
+        if from("http.shutdown_grace").layer() == "default" {
+            let from = from("http.shutdown_grace");
+            check.require(grace >= wait, "http.max_consume_wait", || {
+                format!(
+                    "is {wait}, and must be at most http.shutdown_grace, which is {grace} ({from}): raise \
+                     http.shutdown_grace too"
+                )
+            });
+        } else {
+            let from = from("http.max_consume_wait");
+            check.require(grace >= wait, "http.shutdown_grace", || {
+                format!("is {grace}, and must be at least http.max_consume_wait, which is {wait} ({from})")
+            });
+        }
     }
     // Below this a browser's ordinary request does not fit, and hyper takes no less.
     check.within("http.max_header_bytes", http.max_header_bytes, 8192, 16 << 20);
@@ -84,11 +100,14 @@ fn http(http: &Http, dev: bool, check: &mut Check<'_>) {
 }
 
 fn storage(storage: &Storage, check: &mut Check<'_>) {
-    check.require(
-        !storage.data_dir.as_os_str().is_empty(),
-        "storage.data_dir",
-        || "is not given, and without HOME there is no ~/.narad/data: give --data-dir",
-    );
+    let is_devs = (check.source)("storage.data_dir") == Source::Dev;
+    check.require(!storage.data_dir.as_os_str().is_empty(), "storage.data_dir", || {
+        if is_devs {
+            "is not given, and without HOME there is no ~/.narad/data: give --data-dir"
+        } else {
+            "must not be empty"
+        }
+    });
     for (key, ms) in [
         ("storage.idle_log_eviction_ms", storage.idle_log_eviction_ms),
         ("storage.cold_retention_walk_ms", storage.cold_retention_walk_ms),
@@ -122,6 +141,7 @@ fn topic(topic: &TopicDefaults, check: &mut Check<'_>) {
 
 struct Check<'a> {
     unusable: &'a BTreeSet<String>,
+    source: &'a dyn Fn(&str) -> Source,
     found: Vec<(&'static str, String)>,
 }
 

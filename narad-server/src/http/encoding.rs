@@ -1,7 +1,8 @@
 //! Bodies that were sent compressed.
 //!
 //! One is undone whole, off the async threads and a few at a time: into memory that the limit bounds, whatever the
-//! bytes claim. What is malformed, cut off or followed by something else is refused, never taken in part.
+//! bytes claim. What is malformed, cut off or followed by something else is refused, never taken in part; several gzip
+//! members or zstd frames are one body.
 
 use std::{io::Read, sync::Arc};
 
@@ -123,7 +124,7 @@ fn gzip(body: &[u8], limit: usize) -> Result<Vec<u8>, ApiError> {
 }
 
 fn malformed(encoding: &str, why: impl std::fmt::Display) -> ApiError {
-    ApiError::bad_request(format!("body: not {encoding}: {why}"))
+    ApiError::bad_request(format!("body: not {encoding}, cut off, or followed by something else: {why}"))
 }
 
 fn too_large(limit: usize) -> ApiError {

@@ -114,8 +114,8 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}", uri.path()))
 }
 
-/// 405 for a HEAD of the route that leases.
-pub(super) async fn no_head(method: Method, uri: Uri) -> Response {
+/// 405 for whatever is no GET of the route that leases, HEAD included.
+pub(super) async fn get_alone(method: Method, uri: Uri) -> Response {
     let mut response = method_not_allowed(method, uri).await.into_response();
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
     response

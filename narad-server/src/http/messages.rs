@@ -60,10 +60,7 @@ pub(super) async fn consume(
     if query.bytes("offset")?.is_some() {
         return replay::read(&app, &topic, &query).await;
     }
-    let max = query.number("max", MAX_MESSAGES)?;
-    if max == Some(0) {
-        return Err(ApiError::bad_request(format!("max: 1 to {MAX_MESSAGES}")));
-    }
+    let max = query.number_from("max", 1, MAX_MESSAGES)?;
     let (wait, clamped) = wait(&query, app.0.settings.max_consume_wait.0)?;
     let request = Consume {
         wait,

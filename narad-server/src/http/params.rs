@@ -86,11 +86,23 @@ impl Query {
 
     /// The number that the parameter `name` states: digits alone, at most `limit`.
     pub(super) fn number(&self, name: &'static str, limit: u64) -> Result<Option<u64>, ApiError> {
+        self.number_from(name, 0, limit)
+    }
+
+    /// The same, at least `least`.
+    pub(super) fn number_from(
+        &self,
+        name: &'static str,
+        least: u64,
+        limit: u64,
+    ) -> Result<Option<u64>, ApiError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse() {
-            Ok(number) if digits && number <= limit => Ok(Some(number)),
-            _ => Err(ApiError::bad_request(format!("{name}: \"{text}\" is not a number from 0 to {limit}"))),
+            Ok(number) if digits && (least..=limit).contains(&number) => Ok(Some(number)),
+            _ => Err(ApiError::bad_request(format!(
+                "{name}: \"{text}\" is not a number from {least} to {limit}"
+            ))),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use narad_core::{format::Offset, plugin::Incarnation};
 
 use super::Topic;
+use crate::duration::shown;
 
 /// The most children of one topic.
 pub const MAX_CHILDREN: usize = 108;
@@ -103,8 +104,8 @@ pub enum LinkRefusal {
     TooMany(Arc<str>),
     /// The parent would lose messages before they are due.
     #[error(
-        "topic {parent} keeps messages for {retention_ms} ms, and a child with a delay of {delay_ms} ms needs them for \
-         {delay_ms} + {RETENTION_MARGIN_MS} ms, or for ever (0)"
+        "topic {parent} keeps messages for {}, and a child with a delay of {} needs them for {} ({} ms), or for ever (0)",
+        shown(*retention_ms), shown(*delay_ms), shown(needed_for(*delay_ms)), needed_for(*delay_ms)
     )]
     Retention {
         /// The parent.
@@ -142,9 +143,14 @@ pub(super) fn check_retention(parent: &Topic) -> Result<(), LinkRefusal> {
     parent.children.iter().try_for_each(|child| check_retention_for(parent, child.delay_ms))
 }
 
+/// For how long a parent must keep its messages for a child with that delay, in milliseconds.
+fn needed_for(delay_ms: u64) -> u64 {
+    delay_ms.saturating_add(RETENTION_MARGIN_MS)
+}
+
 fn check_retention_for(parent: &Topic, delay_ms: u64) -> Result<(), LinkRefusal> {
     let retention_ms = parent.retention_ms;
-    if retention_ms == 0 || retention_ms >= delay_ms.saturating_add(RETENTION_MARGIN_MS) {
+    if retention_ms == 0 || retention_ms >= needed_for(delay_ms) {
         return Ok(());
     }
     Err(LinkRefusal::Retention { parent: Arc::clone(&parent.name), retention_ms, delay_ms })

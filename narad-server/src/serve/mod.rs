@@ -110,9 +110,12 @@ pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), Se
     let _ = writeln!(std::io::stderr(), "listening on http://{}", server.addr());
     let signal = signals.first().await;
     tracing::info!(signal, "shutting down");
-    if let Err(error) = server.shutdown().await {
+    match server.shutdown().await {
+        Ok(()) => tracing::info!("ended"),
         // Not a failed end: a full disk, say, takes no exact positions, and the next start recovers them.
-        tracing::error!(%error, "ended without making everything exact on disk; the next start recovers it");
+        Err(error) => {
+            tracing::error!(%error, "ended without making everything exact on disk; the next start recovers it");
+        }
     }
     Ok(())
 }

@@ -14,7 +14,9 @@ use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header::RETRY_AFTER};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use self::model::{AdoptedTopic, Attach, Children, Directories, NewTopic, Topic, TopicChange, TopicPage};
+use self::model::{
+    AdoptedTopic, Attach, Children, Directories, NewTopic, Schemas, Topic, TopicChange, TopicPage,
+};
 pub(super) use self::{error::ClientError, message::Message};
 use crate::secret::Secret;
 
@@ -152,6 +154,11 @@ impl Client {
     pub(crate) async fn edit_topic(&self, name: &str, change: &TopicChange) -> Result<Topic> {
         let request = self.request(Method::PATCH, &["topics", name])?.json(change);
         self.json(request).await
+    }
+
+    /// The versions of a topic's schema.
+    pub(crate) async fn schemas(&self, topic: &str) -> Result<Schemas> {
+        self.json(self.request(Method::GET, &["topics", topic, "schema"])?).await
     }
 
     /// Deletes a topic with everything in it.

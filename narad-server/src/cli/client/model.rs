@@ -1,7 +1,7 @@
 //! Topics and users as `/v1` writes them. What a newer server adds is kept and shown to programs.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, value::RawValue};
 
 /// A topic to be created; what is absent takes the server's default.
 #[derive(Debug, Default, Serialize)]
@@ -48,6 +48,29 @@ pub(crate) struct TopicChange {
     /// Messages of a partition that may be acked ahead of its oldest unsettled one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_acked_ahead_per_partition: Option<u32>,
+    /// The JSON Schema that every message must be valid against, as it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) schema: Option<Box<RawValue>>,
+}
+
+/// The versions of a topic's schema.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Schemas {
+    /// The topic.
+    pub(crate) topic: String,
+    /// The current version; 0 when there is none.
+    pub(crate) version: u32,
+    /// All of them, the oldest first.
+    pub(crate) versions: Vec<SchemaVersion>,
+}
+
+/// A version of a topic's schema.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SchemaVersion {
+    /// Its number.
+    pub(crate) version: u32,
+    /// As it was written.
+    pub(crate) schema: Box<RawValue>,
 }
 
 /// A topic.

@@ -90,6 +90,10 @@ impl Facts {
         }
         let (metrics, text) = match client.metrics().await {
             Ok(text) => (Known::Yes, text),
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
+                let elsewhere = "served elsewhere: see http.metrics_addr of the broker".to_owned();
+                (Known::Not(elsewhere), String::new())
+            }
             Err(error) => (Known::Not(error.to_string()), String::new()),
         };
         Ok(Self {

@@ -195,7 +195,7 @@ static ROUTES: &[Route] = &[
     Route {
         path: CONSUME,
         // Without a HEAD of its own axum would lease a message to answer one.
-        handlers: || get(messages::consume).head(error::no_head),
+        handlers: || get(messages::consume).head(error::get_alone).fallback(error::get_alone),
         operations: &[Operation {
             id: "consume",
             summary: "Lease the next message, or up to `max`; with `offset` read that one and lease nothing",
