@@ -46,6 +46,11 @@ async fn a_busy_partition_does_not_starve_the_others() {
     bed.put(0, &["a"; 10]);
     bed.put(1, &["b"]);
     bed.put(2, &["c"]);
+    // A partition that is still being opened is nobody's turn.
+    for partition in 0..3 {
+        let opened = bed.consume(pinned(partition, Duration::from_secs(30))).await.unwrap();
+        bed.settle(&opened[0], Settle::Release).await.unwrap();
+    }
     let mut first = [bed.next().await, bed.next().await, bed.next().await].map(|delivery| text(&delivery));
     first.sort();
     assert_eq!(first, ["a", "b", "c"]);
