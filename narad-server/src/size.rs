@@ -13,6 +13,12 @@ pub enum SizeError {
     TooLarge,
 }
 
+/// How many of something there are: `1 byte`, `2 bytes`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// The bytes that `text` states: a number alone, or with `B`, `KiB`, `MiB`, `GiB`, `TiB`, or the powers of ten `kB`, `MB`,
 /// `GB`, `TB`. Decimals below a byte are dropped.
 ///

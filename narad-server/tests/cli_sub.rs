@@ -146,6 +146,31 @@ async fn a_reader_that_goes_away_is_no_error_and_messages_go_back() {
     assert_eq!(receipts(&acks[0]).len(), PAYLOADS.len());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_goes_away_while_nothing_comes_ends_it() {
+    let stub = topic().await;
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut narad = std::process::Command::new(env!("CARGO_BIN_EXE_narad"));
+    narad.args(["--server", stub.address(), "sub", "t", "--raw"]).stdout(writer);
+    let mut child = narad.spawn().unwrap();
+    drop(narad);
+    let mut lines = vec![0; all_lines().len()];
+    let read = move || std::io::Read::read_exact(&mut reader, &mut lines).map(|()| lines);
+    assert_eq!(tokio::task::spawn_blocking(read).await.unwrap().unwrap(), all_lines());
+    // The reader is gone, and no message comes that could tell.
+    let ended = async {
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(120), ended).await;
+    let _ = child.kill();
+    assert!(ended.expect("it goes on although nobody reads").success());
+}
+
 /// Reads a request from `connection` up to the end of its head and body. Returns its first line.
 fn read_request(connection: &std::net::TcpStream) -> String {
     use std::io::{BufRead, Read};

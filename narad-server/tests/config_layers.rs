@@ -136,6 +136,8 @@ fn values_out_of_bounds_stop_the_start_and_are_named() {
             "http.max_consume_wait: is 20s, and must be at most http.shutdown_grace, which is 10s (default): raise \
              http.shutdown_grace too (file ",
         ),
+        ("[log]\nformat = \"xml\"\n", "log.format: \"xml\" is none of json, text (file "),
+        ("[security]\nenabled = 1\n", "security.enabled: 1 is not true or false (file "),
         ("[storage]\ndata_dir = \"\"\n", "storage.data_dir: must not be empty (file "),
         ("[http]\nidle_timeout = \"0\"\n", "http.idle_timeout"),
         (
@@ -198,7 +200,10 @@ fn every_error_is_told_with_its_key_and_where_it_stands() {
         ("storage.idle_log_eviction_ms: ", "it is an integer of milliseconds: write 3600000 (file "),
         ("topic.default_partitions: is 1, and must lie between 3 and 108", "n.toml)"),
         ("http.read_timeout: a duration needs a unit", "(environment variable NARAD_HTTP_READ_TIMEOUT)"),
-        ("topic.max_partitions: invalid type", "(environment variable NARAD_TOPIC_MAX_PARTITIONS)"),
+        (
+            "topic.max_partitions: \"many\" is not a whole number",
+            "(environment variable NARAD_TOPIC_MAX_PARTITIONS)",
+        ),
         ("unknown variable NARAD_NODE_NAME", ""),
     ] {
         assert!(

@@ -42,6 +42,8 @@ async fn unknown_routes_and_methods_are_json_errors() {
     narad.post("/v1/topics/t/produce", "x").await.is(202);
     let head = narad.send(Method::HEAD, "/v1/topics/t/consume?wait=5s", "").await.is(405);
     assert_eq!(head.headers["allow"], "GET");
+    let post = narad.post("/v1/topics/t/consume", "").await.is(405);
+    assert_eq!(post.headers["allow"], "GET", "what leases takes no HEAD");
     narad.get("/v1/topics/t/consume?wait=10s").await.is(200);
     narad.stop().await;
 }

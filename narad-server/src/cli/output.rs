@@ -9,6 +9,10 @@ use std::{
     io::{self, BufWriter, IsTerminal, Write},
 };
 
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use serde::Serialize;
 
 /// Who reads standard output.
@@ -78,6 +82,30 @@ impl Output {
             // A closed standard error leaves nobody to tell.
             let _ = writeln!(io::stderr(), "{text}");
         }
+    }
+}
+
+/// Resolves when nobody reads standard output any more, as when `head` has ended; never where that cannot be told. From
+/// the first poll on, a thread waits for it.
+pub(crate) async fn nobody_reads() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let watch = move || {
+        let stdout = io::stdout();
+        loop {
+            // Asked for nothing, the system tells of errors and hang-ups alone.
+            let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+            match poll(&mut watched, None) {
+                Ok(_) if watched.iter().any(|one| !one.revents().is_empty()) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+        // The command may have ended.
+        let _ = tell.send(());
+    };
+    let watching = std::thread::Builder::new().name("stdout".to_owned()).spawn(watch).is_ok();
+    if !watching || told.await.is_err() {
+        std::future::pending().await
     }
 }
 

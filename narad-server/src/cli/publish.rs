@@ -21,6 +21,7 @@ use super::{
     retry::Retry,
     stdin_is_terminal,
 };
+use crate::size::counted;
 
 /// What is published. A message has at most [`lines::MAX_MESSAGE`] bytes.
 #[derive(Debug, Args)]
@@ -98,7 +99,7 @@ pub(super) async fn run(args: PubArgs, client: &Client, out: &mut Output) -> Res
     if out.is_json() {
         out.object(&json!({ "topic": target.topic, "accepted": 1, "bytes": bytes }))?;
     } else {
-        out.line(format_args!("accepted, {bytes} bytes"))?;
+        out.line(format_args!("accepted, {}", counted(bytes as u64, "byte")))?;
     }
     Ok(Outcome::Complete)
 }

@@ -16,10 +16,11 @@ use super::{
     duration,
     error::{CliError, Outcome},
     interrupted,
-    output::{Output, printable},
+    output::{Output, nobody_reads, printable},
     peek,
     retry::Retry,
 };
+use crate::size::counted;
 
 /// The longest single poll: what a broker allows by default.
 const LONGEST_POLL: Duration = Duration::from_secs(10);
@@ -83,7 +84,7 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
     let mut quiet_since = Instant::now();
     // Before the server has answered once, an address where nobody listens is a mistake.
     let mut retry = Retry::BUSY;
-    let mut interrupted = pin!(interrupted());
+    let (mut interrupted, mut hung_up) = (pin!(interrupted()), pin!(nobody_reads()));
     while args.max.is_none_or(|max| written < max) {
         let room = args.max.map_or(LARGEST_BATCH, |max| (max - written).min(LARGEST_BATCH));
         let left = args.wait.map(|wait| wait.saturating_sub(quiet_since.elapsed()));
@@ -91,7 +92,11 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
         let max = usize::try_from(room).unwrap_or(1);
         let asked_at = Instant::now();
         let poll = Poll { wait, partition: args.partition, max };
-        let taken = take(client, &args.topic, poll, retry, interrupted.as_mut()).await?;
+        let taken = tokio::select! {
+            taken = take(client, &args.topic, poll, retry, interrupted.as_mut()) => taken?,
+            // Before anything was written, the first write finds it out.
+            () = hung_up.as_mut(), if written > 0 => None,
+        };
         let Some((batch, repeated)) = taken else { break };
         retry = Retry::RESTART;
         if batch.is_empty() {
@@ -119,7 +124,7 @@ pub(super) async fn run(args: SubArgs, client: &Client, out: &mut Output) -> Res
         quiet_since = Instant::now();
     }
     if out.is_terminal() {
-        out.remark(format_args!("{written} messages"));
+        out.remark(counted(written, "message"));
     }
     Ok(Outcome::of(receipts_gone == 0))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use figment::{
     Figment,
+    error::{Actual, Kind},
     providers::Serialized,
     value::{Dict, Value},
 };
@@ -45,8 +46,42 @@ fn over_defaults<'a>(
     defaults.merge(Serialized::defaults(dict)).extract().map_err(Box::new)
 }
 
+/// What does not fit, without the names that Rust has for types.
+fn reason(kind: &Kind) -> String {
+    match kind {
+        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+            format!("{} is not {}", plain(found), plainly_expected(expected))
+        }
+        Kind::UnknownVariant(found, known) => format!("\"{found}\" is none of {}", known.join(", ")),
+        other => other.to_string(),
+    }
+}
+
+fn plain(found: &Actual) -> String {
+    match found {
+        Actual::Bool(value) => value.to_string(),
+        Actual::Unsigned(value) => value.to_string(),
+        Actual::Signed(value) => value.to_string(),
+        Actual::Float(value) => value.to_string(),
+        Actual::Str(value) => format!("\"{value}\""),
+        Actual::Map => "a table".to_owned(),
+        Actual::Seq => "a list".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn plainly_expected(expected: &str) -> &str {
+    match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number, 0 or more",
+        "bool" | "a boolean" => "true or false",
+        "a string" => "a text",
+        other => other,
+    }
+}
+
 fn misfit(key: &str, value: &Value, from: &Source, error: &figment::Error) -> ConfigError {
-    let mut reason = error.kind.to_string();
+    let mut reason = reason(&error.kind);
     let (unit, number) = match value.as_str() {
         Some(text) if key.ends_with("_ms") => {
             ("milliseconds", duration::parse(text).ok().map(|duration| duration.as_millis()))

@@ -14,7 +14,7 @@ use axum::{
 use parking_lot::Mutex;
 
 use super::ApiError;
-use crate::security::Caller;
+use crate::{security::Caller, size::counted};
 
 /// The client's address. Who accepts the connection puts it into the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ impl Slots {
         let mut taken = self.taken.lock();
         let count = taken.entry(identity.clone()).or_insert(0);
         if self.limit > 0 && *count >= self.limit {
-            let message = format!("{count} requests of this kind are in flight already");
+            let message = format!("{} of this kind in flight already", counted((*count).into(), "request"));
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(1));
         }
         *count = count.saturating_add(1);
