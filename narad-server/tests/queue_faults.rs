@@ -45,6 +45,7 @@ async fn an_unreadable_record_is_passed_over_counted_and_settled() {
     let third = bed.next().await;
     assert_eq!(text(&third), "third");
     assert_eq!((stats(&bed).skipped, bed.frontier(0)), (2, Some(1)));
+    assert!(bed.runtime.metrics().error_count("queue", "damage") > 0);
     bed.ack(&third).await;
     assert_eq!(bed.frontier(0), Some(2));
     let bed = bed.restart();
@@ -64,6 +65,7 @@ async fn damage_in_the_middle_of_a_batch_costs_that_record_alone() {
     bed.ack(&leased[1]).await;
     bed.ack(&leased[0]).await;
     assert_eq!((bed.frontier(0), stats(&bed).skipped), (Some(2), 1));
+    assert_eq!(bed.runtime.metrics().error_count("queue", "damage"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

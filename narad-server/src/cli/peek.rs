@@ -76,7 +76,7 @@ pub(super) async fn run(
     }
     places.iter_mut().for_each(|place| place.gaps.tell(out));
     if out.is_terminal() {
-        out.remark(format_args!("{shown} messages, none of them leased"));
+        out.remark(format_args!("{}, none of them leased", crate::size::counted(shown, "message")));
     }
     Ok(Outcome::of(complete))
 }

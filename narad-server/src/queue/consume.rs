@@ -191,7 +191,9 @@ impl Reader<'_> {
         self.seat.held = held;
         let (now, store) = (self.shared.now(), &self.shared.store);
         let lost: Vec<Grant> = lost;
-        self.queue.with(|state| state.skip(partition, range, &lost, store, now));
+        if self.queue.with(|state| state.skip(partition, range, &lost, store, now)) > 0 {
+            self.shared.runtime.metrics().error("queue", "damage");
+        }
     }
 
     /// Begins the leases of what was read, and gives the rest back.

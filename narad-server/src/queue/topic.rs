@@ -219,7 +219,8 @@ impl State {
         }
     }
 
-    /// Passes over a range that cannot be read. What `held` holds of it goes first.
+    /// Passes over a range that cannot be read. What `held` holds of it goes first. Returns how many messages are lost by
+    /// it.
     pub(super) fn skip(
         &mut self,
         partition: PartitionId,
@@ -227,9 +228,9 @@ impl State {
         held: &[Grant],
         store: &Store,
         now: Duration,
-    ) {
-        let Some(cell) = self.cell(partition) else { return };
-        let Some(queue) = &mut cell.queue else { return };
+    ) -> u64 {
+        let Some(cell) = self.cell(partition) else { return 0 };
+        let Some(queue) = &mut cell.queue else { return 0 };
         for grant in held {
             // An end of the lease that retention brought is no matter here.
             _ = queue.release(grant.offset, grant.nonce, now);
@@ -243,6 +244,7 @@ impl State {
             );
             self.record(partition, store);
         }
+        skipped
     }
 
     /// Gives leases back.

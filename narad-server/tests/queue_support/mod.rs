@@ -39,6 +39,7 @@ impl RetentionPolicy for NewestSegment {
 #[derive(Clone)]
 pub struct Bed {
     pub disk: SimDisk,
+    pub runtime: Runtime,
     pub store: Store,
     pub queues: Arc<Queues>,
     pub topic: QueueTopic,
@@ -72,7 +73,7 @@ impl Bed {
             max_in_flight: 1024,
             max_acked_ahead: 1024,
         };
-        Self { disk: disk.clone(), store, queues, topic }
+        Self { disk: disk.clone(), runtime, store, queues, topic }
     }
 
     /// Ends this life in good order and begins the next.
