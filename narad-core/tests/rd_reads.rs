@@ -216,3 +216,35 @@ fn rd_expired_and_not_yet_are_told_apart() {
         assert!(matches!(log.read(offset(at)), Err(Error::NotYet { .. })));
     }
 }
+
+/// What a call on a runtime that is driven by hand has come to when it was made.
+fn at_once<T>(call: impl Future<Output = T>) -> T {
+    use std::task::{Context, Poll, Waker};
+    match std::pin::pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn rd_an_async_read_of_what_is_in_memory_answers_as_much_as_any_other() {
+    let rig = Rig::new();
+    let log = rig.open();
+    for count in [1000, 3] {
+        let batch: Batch = (0..count).map(|at| (b"k", payload(at, 20))).collect();
+        log.commit(batch).unwrap();
+    }
+    for from in [0, 400, 998, 1000, 1003] {
+        for most in [1, 2, 600, 4096] {
+            let blocking = log.read_batch(offset(from), most, 1 << 20).unwrap();
+            let read = at_once(log.read_batch_async(offset(from), most, 1 << 20)).unwrap();
+            assert_eq!(
+                (read.records.len(), read.next),
+                (blocking.records.len(), blocking.next),
+                "{from} {most}"
+            );
+            let left = usize::try_from(1003 - from).unwrap();
+            assert_eq!(read.records.len(), most.min(left), "{from} {most}");
+        }
+    }
+}

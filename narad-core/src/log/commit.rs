@@ -147,10 +147,7 @@ impl Inner {
             return Ok(Committed { offsets, advanced: false });
         }
         let end = drained.base.saturating_add(drained.batch.len() as u64);
-        let turn = self.runtime.turns().commit();
-        let outcome = self.make_durable(&mut writer, drained);
-        drop(turn);
-        let outcome = match outcome {
+        let outcome = match self.make_durable(&mut writer, drained) {
             Ok(()) => {
                 self.advance(&mut writer, end);
                 Ok(Committed { offsets, advanced: true })
@@ -162,6 +159,7 @@ impl Inner {
     }
 
     fn make_durable(&self, writer: &mut Writer, drained: Drained) -> Result<(), Failure> {
+        let _turn = self.runtime.turns().commit();
         let context = self.write_context();
         if !drained.batch.is_empty() {
             self.prepare_segment(writer, drained.base).map_err(Failure::Clean)?;

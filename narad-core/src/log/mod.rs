@@ -257,16 +257,7 @@ impl Log {
 
     /// [`read`](Self::read): answered at once from the cache, otherwise on the runtime's workers.
     pub fn read_async(&self, offset: Offset) -> impl Future<Output = Result<Record>> + Send + use<> {
-        let cached = self.0.read_cached(offset);
-        let log = self.clone();
-        async move {
-            match cached {
-                Some(answer) => answer,
-                None => {
-                    log.0.runtime.clone().run_blocking(&log.0.group.clone(), move || log.read(offset)).await
-                }
-            }
-        }
+        self.on_a_worker_unless(self.0.read_cached(offset), move |log| log.read(offset))
     }
 
     /// Reads the records from `from` on: at most `max_records`, and no more than `max_bytes` of keys and payloads,
@@ -287,14 +278,30 @@ impl Log {
         max_bytes: usize,
     ) -> impl Future<Output = Result<ReadBatch>> + Send + use<> {
         let cached = self.0.read_batch_cached(from, max_records, max_bytes);
-        let log = self.clone();
+        self.on_a_worker_unless(cached, move |log| log.read_batch(from, max_records, max_bytes))
+    }
+
+    /// Answers what is known already, or else what `read` finds on a worker.
+    fn on_a_worker_unless<T, F>(
+        &self,
+        known: Option<Result<T>>,
+        read: F,
+    ) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Self) -> Result<T> + Send + 'static,
+    {
+        let reading = match known {
+            Some(answer) => Err(answer),
+            None => {
+                let log = self.clone();
+                Ok(self.0.runtime.run_blocking(&self.0.group, move || read(&log)))
+            }
+        };
         async move {
-            match cached {
-                Some(answer) => answer,
-                None => {
-                    let (runtime, group) = (log.0.runtime.clone(), Arc::clone(&log.0.group));
-                    runtime.run_blocking(&group, move || log.read_batch(from, max_records, max_bytes)).await
-                }
+            match reading {
+                Ok(reading) => reading.await,
+                Err(answer) => answer,
             }
         }
     }

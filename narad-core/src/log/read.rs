@@ -10,8 +10,8 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// Records of one answer that are taken from memory without leaving the caller's thread, at most.
-const MAX_INLINE: usize = 512;
+/// Records of an answer that is taken from memory without leaving the caller's thread, at most.
+const MAX_INLINE: u64 = 512;
 
 /// What there is at an offset below the high watermark.
 enum At {
@@ -44,19 +44,24 @@ impl Inner {
         self.gather(from, max_records, max_bytes, |offset| self.frame_at(offset, &mut window).map(Some))
     }
 
-    /// The first of the records, as far as no file needs to be touched for them; `None` when one does at once.
+    /// The same, if it is short and no file needs to be touched for any of it.
     pub(super) fn read_batch_cached(
         &self,
         from: Offset,
         max_records: usize,
         max_bytes: usize,
     ) -> Option<Result<ReadBatch>> {
+        if self.high_watermark().get().saturating_sub(from.get()) > MAX_INLINE {
+            return None;
+        }
         self.read_since_write.store(true, Ordering::Relaxed);
-        let cached = |offset| Ok(self.runtime.cache().get(self.cache_id, offset).map(At::Frame));
-        let gathered = self.gather(from, max_records.min(MAX_INLINE), max_bytes, cached);
-        Some(gathered).filter(|gathered| {
-            gathered.as_ref().map_or(true, |batch| batch.next > from || from >= self.high_watermark())
-        })
+        let mut is_whole = true;
+        let gathered = self.gather(from, max_records, max_bytes, |offset| {
+            let frame = self.runtime.cache().get(self.cache_id, offset);
+            is_whole = frame.is_some();
+            Ok(frame.map(At::Frame))
+        });
+        is_whole.then_some(gathered)
     }
 
     /// Records of the frames that `frame_at` finds, up to the first that it has none for.

@@ -1,8 +1,8 @@
 //! Retention of partitions that are closed: nobody writes to them, so what was known of their segments stays true, and
 //! only one in which something has expired is opened, swept once and closed.
 //!
-//! The topic's guard is held while a file is touched, and never waited for; whoever has it is opening or closing a log, and the next
-//! walk comes soon. A directory that is not there any more is not made again.
+//! The topic's guard is held while a file is touched, and never waited for; whoever has it is opening or closing a log,
+//! and the next walk comes soon. A directory that is not there any more is not made again.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
