@@ -41,11 +41,11 @@ impl Broker {
         let _in_flight = entry.life.in_flight.begin();
         check_takes_produce(&entry, 1)?;
         let staged = stage(&entry, message)?;
-        let payloads = std::slice::from_ref(&staged.payload);
-        if let Some((_, refusal)) = self.refused_by_schema(&entry, payloads).await? {
+        let staged = vec![staged];
+        if let Some((_, refusal)) = self.refused_by_schema(&entry, &staged).await? {
             return Err(refusal);
         }
-        self.take(&entry, vec![staged]).await
+        self.take(&entry, staged).await
     }
 
     /// Takes 1 to 1000 messages, all or none, in order. `Ok` is how many, synced to disk.
@@ -65,8 +65,7 @@ impl Broker {
         });
         let staged = staged.collect::<Result<Vec<_>, _>>()?;
         let count = staged.len();
-        let payloads: Vec<_> = staged.iter().map(|one| one.payload.clone()).collect();
-        if let Some((index, refusal)) = self.refused_by_schema(&entry, &payloads).await? {
+        if let Some((index, refusal)) = self.refused_by_schema(&entry, &staged).await? {
             return Err(BrokerError::Message { index, source: Box::new(refusal) });
         }
         self.take(&entry, staged).await?;

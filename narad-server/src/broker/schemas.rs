@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::{Broker, BrokerError, catalog::TopicEntry};
 use crate::{
+    ingress::Staged,
     meta::{SchemaChange, SchemaVersion, Topic, TopicChange},
     schema::{Checker, Schema},
 };
@@ -98,7 +99,7 @@ impl Broker {
         schema.map_err(|error| BrokerError::invalid("schema", error.to_string()))
     }
 
-    /// The first of `payloads` that the topic's schema refuses, and why. What fan-out copies is not checked: a child has
+    /// The first of `staged` that the topic's schema refuses, and why. What fan-out copies is not checked: a child has
     /// a schema of its own, if only the one that it took from its parent.
     ///
     /// # Errors
@@ -106,18 +107,18 @@ impl Broker {
     pub(super) async fn refused_by_schema(
         &self,
         entry: &TopicEntry,
-        payloads: &[Bytes],
+        staged: &[Staged],
     ) -> Result<Option<(usize, BrokerError)>, BrokerError> {
         let Some(checker) = self.checker(&entry.topic).await? else { return Ok(None) };
-        let bytes = payloads.iter().map(Bytes::len).sum();
-        let refused = if checker.is_quick(bytes) {
+        let payloads = staged.iter().map(|message| &message.payload);
+        let refused = if checker.is_quick(payloads.clone().map(Bytes::len).sum()) {
             first_refused(&checker, payloads)
         } else {
-            let payloads = payloads.to_vec();
+            let payloads: Vec<Bytes> = payloads.cloned().collect();
             self.0.runtime.run_blocking(GROUP, move || first_refused(&checker, &payloads)).await
         };
         Ok(refused.map(|(index, reason)| {
-            entry.life.reject("schema", payloads.len() as u64);
+            entry.life.reject("schema", staged.len() as u64);
             let version = entry.topic.schema_version;
             let reason = format!("not what version {version} of the schema asks for: {reason}");
             (index, BrokerError::invalid("payload", reason))
@@ -140,9 +141,12 @@ impl Broker {
     }
 }
 
-fn first_refused(checker: &Checker, payloads: &[Bytes]) -> Option<(usize, String)> {
+fn first_refused<'a>(
+    checker: &Checker,
+    payloads: impl IntoIterator<Item = &'a Bytes>,
+) -> Option<(usize, String)> {
     payloads
-        .iter()
+        .into_iter()
         .enumerate()
         .find_map(|(index, payload)| checker.check(payload).err().map(|refusal| (index, refusal.to_string())))
 }

@@ -157,7 +157,8 @@ impl Broker {
         Ok(Page { topics, more })
     }
 
-    /// Changes a topic, and no other that has its name by now. Open logs, waiting consumers and produces go by the new settings before this answers.
+    /// Changes a topic, and no other that has its name by now. Open logs, waiting consumers and produces go by the new
+    /// settings before this answers.
     ///
     /// # Errors
     /// `NoTopic`; `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`; `Link` for a
@@ -220,9 +221,9 @@ impl Broker {
         Ok(change)
     }
 
-    /// Deletes a topic, and no other that has its name by now: from here on nobody finds it, its children are topics of their own with what they have, and its
-    /// parent has a child less. Its leases and files go next; what a crash leaves of them is
-    /// never served again.
+    /// Deletes a topic, and no other that has its name by now: from here on nobody finds it, its children are topics of
+    /// their own with what they have, and its parent has a child less. Its leases and files go next; what a crash leaves
+    /// of them is never served again.
     ///
     /// # Errors
     /// `NoTopic`; a failure of the metastore, after which the topic is whole.

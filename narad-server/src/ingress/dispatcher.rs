@@ -178,12 +178,14 @@ impl Dispatcher {
             let Some(route) = self.turns.pop_front() else { break };
             let Some(lane) = self.lanes.get(&route) else { continue };
             let plan = self.plan(&route, lane, now);
-            if let Plan::Wait(at) = plan {
-                look_at = [look_at, at.filter(|&at| at > now)].into_iter().flatten().min();
-                self.turns.push_back(route);
-                continue;
+            match plan {
+                Plan::Own => self.start(route, None, now),
+                Plan::Elsewhere(target) => self.start(route, Some(target), now),
+                Plan::Wait(at) => {
+                    look_at = [look_at, at.filter(|&at| at > now)].into_iter().flatten().min();
+                    self.turns.push_back(route);
+                }
             }
-            self.start(route, plan, now);
         }
         look_at
     }
@@ -236,12 +238,13 @@ impl Dispatcher {
         })
     }
 
-    fn start(&mut self, route: Arc<Route>, plan: Plan, now: Instant) {
+    /// Starts a commit of a lane's records, to its own partition or to the one that stands in for it.
+    fn start(&mut self, route: Arc<Route>, elsewhere: Option<Arc<Route>>, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&route) else { return };
         let before = lane.held();
-        let (work, target) = match plan {
-            Plan::Elsewhere(target) => (lane.start_elsewhere(&self.options, now), target),
-            Plan::Own | Plan::Wait(_) => (lane.start(&self.options, now), Arc::clone(&route)),
+        let (work, target) = match elsewhere {
+            Some(target) => (lane.start_elsewhere(&self.options, now), target),
+            None => (lane.start(&self.options, now), Arc::clone(&route)),
         };
         let after = lane.held();
         self.release(before, after);
