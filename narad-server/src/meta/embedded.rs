@@ -15,9 +15,7 @@ use std::{
 use async_trait::async_trait;
 use narad_core::{disk::Disk, plugin::Incarnation};
 use parking_lot::{Mutex, RwLock};
-use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableError, WriteTransaction,
-};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, WriteTransaction};
 use tokio::sync::watch;
 
 use super::{
@@ -29,7 +27,7 @@ use super::{
     record,
     reserve::Reserve,
     schemas,
-    tables::{DELETED, FOLDED, NUMBERS, TOPICS, USERS},
+    tables::{DELETED, FOLDED, NUMBERS, TOPICS, USERS, open_if_there},
     users,
 };
 
@@ -440,10 +438,9 @@ impl MetaStore for RedbMetaStore {
     }
 
     async fn is_deleted(&self, id: Incarnation) -> Result<bool, MetaError> {
-        self.reading(move |transaction| match transaction.open_table(DELETED) {
-            Ok(deleted) => Ok(deleted.get(id.to_string().as_str())?.is_some()),
-            Err(TableError::TableDoesNotExist(_)) => Ok(false),
-            Err(error) => Err(error.into()),
+        self.reading(move |transaction| {
+            let Some(deleted) = open_if_there(transaction, DELETED)? else { return Ok(false) };
+            Ok(deleted.get(id.to_string().as_str())?.is_some())
         })
         .await
     }

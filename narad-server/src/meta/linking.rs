@@ -3,14 +3,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use narad_core::plugin::Incarnation;
-use redb::{ReadTransaction, ReadableTable, Table, TableError, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, Table, WriteTransaction};
 
 use super::{
     Link, Linked, MetaError, NewLink, Topic,
     failure::Failure,
     link::{ChildLink, ParentLink, check_link},
     record, schemas,
-    tables::{LINKS, TOPICS},
+    tables::{LINKS, TOPICS, open_if_there},
 };
 
 type Topics<'txn> = Table<'txn, &'static str, &'static [u8]>;
@@ -114,11 +114,7 @@ fn leave_parent(topics: &mut Topics<'_>, child: &mut Topic, version: u64) -> Res
 
 /// Every link, by the child's name.
 pub(super) fn links(transaction: &ReadTransaction) -> Result<Vec<Link>, Failure> {
-    let table = match transaction.open_table(LINKS) {
-        // In a file of before there were any.
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        table => table?,
-    };
+    let Some(table) = open_if_there(transaction, LINKS)? else { return Ok(Vec::new()) };
     let topics = transaction.open_table(TOPICS)?;
     let topic = |name: &str| -> Result<Option<Topic>, Failure> {
         Ok(topics.get(name)?.map(|bytes| record::decode(name, bytes.value())).transpose()?)

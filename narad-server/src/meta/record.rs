@@ -1,7 +1,7 @@
 //! How a topic is stored: JSON with the number of its layout, so that a later layout can read an earlier one.
 
 use narad_core::{format::Offset, plugin::Incarnation};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{ChildLink, MetaError, ParentLink, Topic};
 
@@ -54,6 +54,15 @@ struct Layout {
     layout: u32,
 }
 
+/// What `bytes` hold, if their layout is one of those up to `newest`; else what does not fit.
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8], newest: u32) -> Result<T, String> {
+    let Layout { layout } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if layout > newest {
+        return Err(format!("its layout is {layout}, and this program knows those up to {newest}"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+}
+
 /// The stored form of `topic`; its name is the key.
 pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
     let stored = Stored {
@@ -76,13 +85,7 @@ pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
 
 /// The topic called `name` that `bytes` describe.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
-    let malformed = |error: serde_json::Error| unreadable(name, error.to_string());
-    let Layout { layout } = serde_json::from_slice(bytes).map_err(malformed)?;
-    if layout > LAYOUT {
-        let reason = format!("its layout is {layout}, and this program knows those up to {LAYOUT}");
-        return Err(unreadable(name, reason));
-    }
-    let stored: Stored = serde_json::from_slice(bytes).map_err(malformed)?;
+    let stored: Stored = read(bytes, LAYOUT).map_err(|reason| unreadable(name, reason))?;
     let id = incarnation(name, &stored.id)?;
     let child = |link: StoredLink| link.into_child(name);
     Ok(Topic {

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use narad_core::plugin::Incarnation;
-use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
-use super::{SchemaVersion, failure::Failure, tables::SCHEMAS};
+use super::{
+    SchemaVersion,
+    failure::Failure,
+    tables::{SCHEMAS, open_if_there},
+};
 
 /// Writes one version.
 pub(super) fn put(
@@ -44,11 +48,7 @@ pub(super) fn remove(transaction: &WriteTransaction, id: Incarnation) -> Result<
 
 /// All of a topic's versions, in order.
 pub(super) fn all(transaction: &ReadTransaction, id: Incarnation) -> Result<Vec<SchemaVersion>, Failure> {
-    let table = match transaction.open_table(SCHEMAS) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(table) = open_if_there(transaction, SCHEMAS)? else { return Ok(Vec::new()) };
     let id = id.to_string();
     let versions = table.range((id.as_str(), 0)..=(id.as_str(), u32::MAX))?.map(|entry| {
         let (key, text) = entry?;
@@ -63,9 +63,6 @@ pub(super) fn one(
     id: Incarnation,
     version: u32,
 ) -> Result<Option<Arc<str>>, Failure> {
-    match transaction.open_table(SCHEMAS) {
-        Ok(table) => Ok(table.get((id.to_string().as_str(), version))?.map(|text| text.value().into())),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let Some(table) = open_if_there(transaction, SCHEMAS)? else { return Ok(None) };
+    Ok(table.get((id.to_string().as_str(), version))?.map(|text| text.value().into()))
 }

@@ -1,6 +1,20 @@
 //! The tables of the embedded metastore. A table's name and types are part of the file's format.
 
-use redb::TableDefinition;
+use redb::{Key, ReadOnlyTable, ReadTransaction, TableDefinition, TableError, Value};
+
+use super::failure::Failure;
+
+/// A table that is not in a file of before there was one.
+pub(super) fn open_if_there<K: Key + 'static, V: Value + 'static>(
+    transaction: &ReadTransaction,
+    table: TableDefinition<'_, K, V>,
+) -> Result<Option<ReadOnlyTable<K, V>>, Failure> {
+    match transaction.open_table(table) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// Topic records by name.
 pub(super) const TOPICS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("topics");

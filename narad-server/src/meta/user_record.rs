@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Grant, MetaError, PasswordHash, User};
+use super::{Grant, MetaError, PasswordHash, User, record};
 
 /// The layout that this program writes, and the newest that it reads.
 const LAYOUT: u32 = 1;
@@ -16,11 +16,6 @@ struct Stored {
     created_at_ms: i64,
     updated_at_ms: i64,
     version: u64,
-}
-
-#[derive(Deserialize)]
-struct Layout {
-    layout: u32,
 }
 
 /// The stored form of `user`; its name is the key.
@@ -39,13 +34,7 @@ pub(super) fn encode(user: &User) -> Result<Vec<u8>, MetaError> {
 
 /// The user called `name` that `bytes` describe.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<User, MetaError> {
-    let malformed = |error: serde_json::Error| unreadable(name, error.to_string());
-    let Layout { layout } = serde_json::from_slice(bytes).map_err(malformed)?;
-    if layout > LAYOUT {
-        let reason = format!("its layout is {layout}, and this program knows those up to {LAYOUT}");
-        return Err(unreadable(name, reason));
-    }
-    let stored: Stored = serde_json::from_slice(bytes).map_err(malformed)?;
+    let stored: Stored = record::read(bytes, LAYOUT).map_err(|reason| unreadable(name, reason))?;
     Ok(User {
         name: name.into(),
         root: stored.root,

@@ -1,12 +1,13 @@
 //! What the embedded metastore does with users, inside a transaction.
 
-use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
 use super::{
     MetaError, PasswordHash, User, UserChange,
     failure::Failure,
+    linking::put,
     record,
-    tables::{TOPICS, USERS},
+    tables::{TOPICS, USERS, open_if_there},
     user_record,
 };
 
@@ -21,22 +22,13 @@ pub(super) fn create(transaction: &WriteTransaction, user: &User, version: u64) 
 }
 
 pub(super) fn find(transaction: &ReadTransaction, name: &str) -> Result<Option<User>, Failure> {
-    match transaction.open_table(USERS) {
-        Ok(users) => {
-            let stored = users.get(name)?;
-            Ok(stored.map(|bytes| user_record::decode(name, bytes.value())).transpose()?)
-        }
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let Some(users) = open_if_there(transaction, USERS)? else { return Ok(None) };
+    let stored = users.get(name)?;
+    Ok(stored.map(|bytes| user_record::decode(name, bytes.value())).transpose()?)
 }
 
 pub(super) fn all(transaction: &ReadTransaction) -> Result<Vec<User>, Failure> {
-    let users = match transaction.open_table(USERS) {
-        Ok(users) => users,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(users) = open_if_there(transaction, USERS)? else { return Ok(Vec::new()) };
     users
         .iter()?
         .map(|entry| {
@@ -83,8 +75,7 @@ pub(super) fn delete(transaction: &WriteTransaction, name: &str, version: u64) -
     }
     for mut topic in owned {
         topic.owner = None;
-        topic.version = version;
-        topics.insert(&*topic.name, record::encode(&topic)?.as_slice())?;
+        put(&mut topics, &mut topic, version)?;
     }
     Ok(())
 }

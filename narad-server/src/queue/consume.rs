@@ -48,12 +48,15 @@ pub(super) async fn consume(
         bytes: 0,
         read: Vec::new(),
     };
-    // What is open gives what it has at once; only who gets nothing of it waits for the rest.
-    shared.hand_out(queue);
-    if let Some(error) = reader.seat.wait_for_opens(opens, now.checked_add(PATIENCE).unwrap_or(now)).await
-        && !queue.with(|state| state.dead || state.is_usable(request.partition))
-    {
-        return Err(QueueError::Storage(error));
+    if !opens.is_empty() {
+        // What is open gives what it has at once; only who gets nothing of it waits for the rest.
+        shared.hand_out(queue);
+        let patience = now.checked_add(PATIENCE).unwrap_or(now);
+        if let Some(error) = reader.seat.wait_for_opens(opens, patience).await
+            && !queue.with(|state| state.dead || state.is_usable(request.partition))
+        {
+            return Err(QueueError::Storage(error));
+        }
     }
     loop {
         shared.hand_out(queue);
