@@ -109,7 +109,7 @@ static ROUTES: &[Route] = &[
             Operation {
                 id: "deleteTopic",
                 summary: "Delete a topic and every message in it",
-                errors: &[404, 409],
+                errors: &[404],
                 ..DELETE
             },
         ],
@@ -158,7 +158,7 @@ static ROUTES: &[Route] = &[
         operations: &[Operation {
             id: "detachChild",
             summary: "Copy no more to a topic; it keeps what it has",
-            errors: &[404, 409],
+            errors: &[404],
             ..DELETE
         }],
     },
@@ -266,7 +266,6 @@ static ROUTES: &[Route] = &[
                 answers: &[Answer::json(200, "The users", |answers| {
                     answers.subschema_for::<Vec<users::UserObject<'_>>>()
                 })],
-                errors: &[404, 409],
                 ..GET
             },
             Operation {
@@ -276,7 +275,7 @@ static ROUTES: &[Route] = &[
                 answers: &[Answer::json(201, "The user", |answers| {
                     answers.subschema_for::<users::UserObject<'_>>()
                 })],
-                errors: &[404, 409],
+                errors: &[409],
                 ..POST
             },
         ],
@@ -291,10 +290,10 @@ static ROUTES: &[Route] = &[
                 answers: &[Answer::json(200, "The user", |answers| {
                     answers.subschema_for::<users::UserObject<'_>>()
                 })],
-                errors: &[404, 409],
+                errors: &[404],
                 ..GET
             },
-            Operation { id: "deleteUser", summary: "Delete a user", errors: &[404, 409], ..DELETE },
+            Operation { id: "deleteUser", summary: "Delete a user", errors: &[404], ..DELETE },
         ],
     },
     Route {
@@ -307,7 +306,7 @@ static ROUTES: &[Route] = &[
             answers: &[Answer::json(200, "The user", |answers| {
                 answers.subschema_for::<users::UserObject<'_>>()
             })],
-            errors: &[404, 409],
+            errors: &[404],
             ..PUT
         }],
     },
