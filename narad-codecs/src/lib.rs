@@ -44,7 +44,10 @@ mod zstd;
 
 use std::sync::Arc;
 
-use narad_core::plugin::{Registry, RegistryError};
+use narad_core::{
+    origin,
+    plugin::{Registry, RegistryError},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -76,8 +79,10 @@ impl Default for ZstdConfig {
 /// Makes `none` and `zstd` known.
 ///
 /// # Errors
-/// `Duplicate` when one of the names is taken.
+/// `Duplicate` when one of the names or numbers is taken.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.codec("none", |NoneConfig {}, _| Ok(Arc::new(None)))?;
-    registry.codec("zstd", |config: ZstdConfig, _| Ok(Arc::new(Zstd::new(config.level)?)))
+    registry.codec(origin!(), "none", None::NUMBER, |NoneConfig {}, _| Ok(Arc::new(None)))?;
+    registry.codec(origin!(), "zstd", Zstd::NUMBER, |config: ZstdConfig, _| {
+        Ok(Arc::new(Zstd::new(config.level)?))
+    })
 }

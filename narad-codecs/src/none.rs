@@ -17,9 +17,14 @@ struct WrongLength {
     stated: u32,
 }
 
+impl None {
+    /// Its number on disk.
+    pub const NUMBER: CodecNumber = CodecNumber::new(0).unwrap();
+}
+
 impl Codec for None {
     fn number(&self) -> CodecNumber {
-        const { CodecNumber::new(0).unwrap() }
+        Self::NUMBER
     }
 
     fn name(&self) -> &str {

@@ -70,6 +70,8 @@ pub enum ZstdError {
 }
 
 impl Zstd {
+    /// Its number on disk.
+    pub const NUMBER: CodecNumber = CodecNumber::new(1).unwrap();
     /// The level of a codec that was given none: the fastest.
     pub const DEFAULT_LEVEL: i32 = 1;
 
@@ -90,7 +92,7 @@ impl Default for Zstd {
 
 impl Codec for Zstd {
     fn number(&self) -> CodecNumber {
-        const { CodecNumber::new(1).unwrap() }
+        Self::NUMBER
     }
 
     fn name(&self) -> &str {

@@ -7,7 +7,7 @@ use narad_core::{
 };
 use serde_json::{Value, json};
 
-fn registry() -> (Registry, PluginContext) {
+fn registry() -> (Registry, PluginContext<'static>) {
     let mut registry = Registry::new();
     narad_codecs::register(&mut registry).unwrap();
     (registry, PluginContext::new(LogIdentity::named("orders")))
@@ -59,8 +59,9 @@ fn both_are_readable_without_configuration() {
 #[test]
 fn the_schema_tells_the_levels() {
     let (registry, _) = registry();
-    let (_, _, schema) = registry.schemas().find(|(_, name, _)| *name == "zstd").unwrap();
-    let level = schema.pointer("/properties/level").unwrap();
+    let zstd = registry.plugins().find(|plugin| plugin.name == "zstd").unwrap();
+    assert_eq!((zstd.number, zstd.origin.package), (CodecNumber::new(1), "narad-codecs"));
+    let (schema, level) = (zstd.schema, zstd.schema.pointer("/properties/level").unwrap());
     assert_eq!((level["minimum"].as_i64(), level["maximum"].as_i64()), (Some(1), Some(22)));
     assert_eq!(schema.get("additionalProperties"), Some(&json!(false)));
 }

@@ -27,7 +27,10 @@ mod forever;
 
 use std::{sync::Arc, time::Duration};
 
-use narad_core::plugin::{Registry, RegistryError, RetentionPolicy};
+use narad_core::{
+    origin,
+    plugin::{Registry, RegistryError, RetentionPolicy},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -60,6 +63,7 @@ pub fn from_retention_ms(retention_ms: u64) -> Arc<dyn RetentionPolicy> {
 /// # Errors
 /// `Duplicate` when one of the names is taken.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.retention("age", |config: AgeConfig, _| Ok(from_retention_ms(config.retention_ms)))?;
-    registry.retention("forever", |ForeverConfig {}, _| Ok(Arc::new(Forever)))
+    registry
+        .retention(origin!(), "age", |config: AgeConfig, _| Ok(from_retention_ms(config.retention_ms)))?;
+    registry.retention(origin!(), "forever", |ForeverConfig {}, _| Ok(Arc::new(Forever)))
 }

@@ -61,7 +61,7 @@ pub use self::{
 use crate::{
     error::{Error, Result},
     format::{Batch, Offset, Record},
-    plugin::{LogIdentity, RetentionPolicy, WakeReason},
+    plugin::{Codec, LogIdentity, RetentionPolicy, WakeReason},
     runtime::{Runtime, TimerEntry},
     segment::CacheId,
     sync::{
@@ -309,6 +309,11 @@ impl Log {
     /// Who the log is.
     pub fn identity(&self) -> &LogIdentity {
         &self.0.options.identity
+    }
+
+    /// The codec that new frames are written with.
+    pub fn codec(&self) -> Arc<dyn Codec> {
+        Arc::clone(&self.0.options.codec)
     }
 
     /// Its directory.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 use super::{LogIdentity, PluginError};
 use crate::{
     error::{Error, Result},
-    format::{CodecNumber, Offset},
+    format::{CodecNumber, Offset, Record},
 };
 
 /// Where a frame belongs. A codec may bind to it (authenticate it); most ignore it.
@@ -29,6 +29,22 @@ impl<'a> FrameContext<'a> {
     }
 }
 
+/// Recent records of what a codec writes, for [`Codec::maintain`].
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Sample<'a> {
+    /// The records: at most 1,000, and 1 MiB of keys and payloads. [`Batch::of`](crate::format::Batch::of) gives one the
+    /// form that it has inside a frame.
+    pub records: &'a [Record],
+}
+
+impl<'a> Sample<'a> {
+    /// A sample of these records.
+    pub fn new(records: &'a [Record]) -> Self {
+        Self { records }
+    }
+}
+
 /// Transforms the records of a frame on their way to disk and back.
 ///
 /// # Contract
@@ -38,10 +54,14 @@ impl<'a> FrameContext<'a> {
 /// 4. `decode` of anything else appends at most `uncompressed_len` bytes or answers an error. It allocates no more
 ///    than that, whatever the bytes claim, and never panics; a panic is contained and counts as an error.
 /// 5. The output depends on nothing but the arguments and the codec's own configuration: a frame outlives the process.
-/// 6. Calls come from many threads at once, outside every lock that a reader of the log needs. No I/O.
+/// 6. Calls come from many threads at once, outside every lock that a reader of the log needs. No I/O but in
+///    `maintain`.
+/// 7. What `maintain` changes concerns later frames alone: every frame that was encoded before decodes as it did, here
+///    and in a codec that is built later with the same configuration and the same directory. So what decoding needs is
+///    durable (see [`PluginDir::write`](super::PluginDir::write)) before the first frame is encoded with it.
 ///
 /// An error or a panic in `encode` fails that commit and leaves nothing behind; in `decode` it makes that frame
-/// corrupt for that read.
+/// corrupt for that read; in `maintain` it is logged and counted, and the codec stays as it is.
 ///
 /// # Example
 ///
@@ -97,6 +117,24 @@ pub trait Codec: Debug + Send + Sync + 'static {
     /// # Errors
     /// Whatever keeps the frame from being decoded; the record is answered as corrupt.
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError>;
+
+    /// Whether a sample of recent records would be of use now: the engine asks before it takes one. A codec over another
+    /// passes on what that one answers.
+    fn wants_sample(&self) -> bool {
+        false
+    }
+
+    /// Looks at recent records of the topic, off the way of every message, and prepares what later frames gain from, such
+    /// as a dictionary. Called about once a minute while [`wants_sample`](Self::wants_sample) says so and records have
+    /// come since; by one thread at a time, and it may take seconds. The one call in which a codec may do I/O, in the
+    /// [`PluginDir`](super::PluginDir) that its constructor was given. A codec over another passes it on.
+    ///
+    /// # Errors
+    /// Whatever kept it from being done. The next time is a minute later.
+    fn maintain(&self, sample: &Sample<'_>) -> Result<(), PluginError> {
+        _ = sample;
+        Ok(())
+    }
 }
 
 /// The codecs a log can read, by number.
@@ -109,7 +147,7 @@ impl CodecSet {
         Self::default()
     }
 
-    /// Adds a codec.
+    /// Adds a codec. It takes the place of one of the same name and number.
     ///
     /// # Errors
     /// `InvalidArgument` when another codec has its number already.

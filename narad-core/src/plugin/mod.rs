@@ -1,18 +1,25 @@
 //! The four places where somebody else's crate plugs in, and the registry that builds a plugin from its name.
 //!
 //! A plugin decides, the engine acts: a plugin is asked a question and answers it from what it is handed. It does
-//! no I/O, takes no lock of the engine, and the engine checks every answer.
+//! no I/O, takes no lock of the engine, and the engine checks every answer. What a plugin keeps, such as dictionaries, it
+//! reads and writes in a [`PluginDir`] where nothing waits for it: in its constructor and in [`Codec::maintain`].
 
 mod codec;
+mod context;
+mod dir;
 mod identity;
+mod refusal;
 mod registry;
 mod retention;
 mod sync;
 mod wake;
 
-pub use codec::{Codec, CodecSet, FrameContext};
+pub use codec::{Codec, CodecSet, FrameContext, Sample};
+pub use context::{MAX_NESTING, PluginContext};
+pub use dir::{MAX_PLUGIN_FILE_BYTES, MAX_PLUGIN_FILES, PluginDir, PluginPlace, Visit};
 pub use identity::{Incarnation, LogIdentity, PartitionId};
-pub use registry::{PluginContext, PluginKind, Registry, RegistryError};
+pub use refusal::{Origin, PluginKind, RegistryError};
+pub use registry::{PluginInfo, Registry};
 pub use retention::{RetentionDecision, RetentionPolicy, RetentionView, SegmentInfo};
 pub use sync::{BatchedSync, SyncDecision, SyncPolicy, Unsynced};
 pub use wake::{SilentWake, WakeNotifier, WakeReason};

@@ -1,95 +1,23 @@
 //! The registry: from a name and a configuration to a plugin.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Codec, CodecSet, LogIdentity, PluginError, RetentionPolicy, SyncPolicy};
+use super::{
+    Codec, CodecSet, Origin, PluginContext, PluginError, PluginKind, RegistryError, RetentionPolicy,
+    SyncPolicy, WakeNotifier, context::Nursery,
+};
+use crate::format::CodecNumber;
 
-/// What a plugin is built for.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct PluginContext {
-    /// The log, or the topic's name where the plugin serves all of its partitions.
-    pub log: LogIdentity,
-}
-
-impl PluginContext {
-    /// The context for a log.
-    pub fn new(log: LogIdentity) -> Self {
-        Self { log }
-    }
-}
-
-/// The kinds of plugin that a configuration can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum PluginKind {
-    /// A [`Codec`].
-    Codec,
-    /// A [`RetentionPolicy`].
-    Retention,
-    /// A [`SyncPolicy`].
-    Sync,
-}
-
-impl fmt::Display for PluginKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Codec => "codec",
-            Self::Retention => "retention policy",
-            Self::Sync => "sync policy",
-        })
-    }
-}
-
-/// Why the registry could not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistryError {
-    /// No plugin has that name.
-    #[error("unknown {kind} \"{name}\"; known are {}", known.join(", "))]
-    Unknown {
-        /// What was looked for.
-        kind: PluginKind,
-        /// The name that was given.
-        name: String,
-        /// The names that are registered.
-        known: Vec<String>,
-    },
-    /// Two plugins claim one name or one codec number.
-    #[error("two plugins claim the {kind} {what}")]
-    Duplicate {
-        /// Their kind.
-        kind: PluginKind,
-        /// The name or number.
-        what: String,
-    },
-    /// The configuration does not fit the plugin.
-    #[error("{kind} \"{name}\": {reason}")]
-    Config {
-        /// The plugin's kind.
-        kind: PluginKind,
-        /// The plugin's name, or what stood in its place.
-        name: String,
-        /// What does not fit.
-        reason: String,
-    },
-    /// The plugin could not be built.
-    #[error("{kind} \"{name}\" could not be built: {source}")]
-    Build {
-        /// The plugin's kind.
-        kind: PluginKind,
-        /// The plugin's name.
-        name: String,
-        /// What it said.
-        source: PluginError,
-    },
-}
-
-type Build<P> = Box<dyn Fn(Value, &PluginContext) -> Result<Arc<P>, BuildError> + Send + Sync>;
+type Build<P> = Box<dyn Fn(Value, &PluginContext<'_>) -> Result<Arc<P>, BuildError> + Send + Sync>;
 
 enum BuildError {
     Config(String),
@@ -99,19 +27,39 @@ enum BuildError {
 struct Entry<P: ?Sized> {
     build: Build<P>,
     schema: Schema,
+    origin: Origin,
+    /// A codec's.
+    number: Option<CodecNumber>,
 }
 
 type Entries<P> = BTreeMap<String, Entry<P>>;
 
+/// A plugin that is registered.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct PluginInfo<'a> {
+    /// Its kind.
+    pub kind: PluginKind,
+    /// Its name in a configuration.
+    pub name: &'a str,
+    /// The crate that provides it.
+    pub origin: Origin,
+    /// A codec's number on disk.
+    pub number: Option<CodecNumber>,
+    /// The JSON Schema of its configuration, without the `name`.
+    pub schema: &'a Schema,
+}
+
 /// Builds plugins from what a configuration says: a name, or an object with a `name` and the plugin's own keys.
 ///
 /// A configuration's type should carry `#[serde(deny_unknown_fields)]`, so that a misspelt key is refused with the
-/// list of those known.
+/// list of those known. A name is 1 to 64 of `a-z 0-9 - _`, and begins with a letter or digit.
 #[derive(Default)]
 pub struct Registry {
     codecs: Entries<dyn Codec>,
     retentions: Entries<dyn RetentionPolicy>,
     syncs: Entries<dyn SyncPolicy>,
+    wakes: Entries<dyn WakeNotifier>,
 }
 
 impl fmt::Debug for Registry {
@@ -120,6 +68,7 @@ impl fmt::Debug for Registry {
             .field("codecs", &self.codecs.keys())
             .field("retentions", &self.retentions.keys())
             .field("syncs", &self.syncs.keys())
+            .field("wakes", &self.wakes.keys())
             .finish()
     }
 }
@@ -130,40 +79,74 @@ impl Registry {
         Self::default()
     }
 
-    /// Makes a codec known under `name`; `build` gets its typed configuration.
+    /// Makes a codec known under `name`; `build` gets its typed configuration. What it builds has that `number`, or is
+    /// refused. `origin` is the crate that provides it, [`origin!()`](crate::origin).
     ///
     /// # Errors
-    /// `Duplicate` when the name is taken.
-    pub fn codec<C, F>(&mut self, name: &str, build: F) -> Result<(), RegistryError>
+    /// `Duplicate` when the name or the number is taken, `Name` for one that no plugin can have.
+    pub fn codec<C, F>(
+        &mut self,
+        origin: Origin,
+        name: &str,
+        number: CodecNumber,
+        build: F,
+    ) -> Result<(), RegistryError>
     where
         C: DeserializeOwned + JsonSchema,
-        F: Fn(C, &PluginContext) -> Result<Arc<dyn Codec>, PluginError> + Send + Sync + 'static,
+        F: Fn(C, &PluginContext<'_>) -> Result<Arc<dyn Codec>, PluginError> + Send + Sync + 'static,
     {
-        register(&mut self.codecs, PluginKind::Codec, name, build)
+        let kind = PluginKind::Codec;
+        if let Some((other, entry)) = self.codecs.iter().find(|(_, entry)| entry.number == Some(number))
+            && other != name
+        {
+            let (first, second) =
+                (format!("\"{other}\" ({})", entry.origin), format!("\"{name}\" ({origin})"));
+            return Err(RegistryError::Duplicate { kind, what: format!("number {number}"), first, second });
+        }
+        let build = move |config: C, context: &PluginContext<'_>| {
+            let codec = build(config, context)?;
+            match codec.number() {
+                actual if actual == number => Ok(codec),
+                actual => Err(format!("it has number {actual}, and was registered with {number}").into()),
+            }
+        };
+        register(&mut self.codecs, kind, origin, name, Some(number), build)
     }
 
     /// Makes a retention policy known under `name`.
     ///
     /// # Errors
-    /// `Duplicate` when the name is taken.
-    pub fn retention<C, F>(&mut self, name: &str, build: F) -> Result<(), RegistryError>
+    /// `Duplicate` when the name is taken, `Name` for one that no plugin can have.
+    pub fn retention<C, F>(&mut self, origin: Origin, name: &str, build: F) -> Result<(), RegistryError>
     where
         C: DeserializeOwned + JsonSchema,
-        F: Fn(C, &PluginContext) -> Result<Arc<dyn RetentionPolicy>, PluginError> + Send + Sync + 'static,
+        F: Fn(C, &PluginContext<'_>) -> Result<Arc<dyn RetentionPolicy>, PluginError> + Send + Sync + 'static,
     {
-        register(&mut self.retentions, PluginKind::Retention, name, build)
+        register(&mut self.retentions, PluginKind::Retention, origin, name, None, build)
     }
 
     /// Makes a sync policy known under `name`.
     ///
     /// # Errors
-    /// `Duplicate` when the name is taken.
-    pub fn sync<C, F>(&mut self, name: &str, build: F) -> Result<(), RegistryError>
+    /// As [`retention`](Self::retention).
+    pub fn sync<C, F>(&mut self, origin: Origin, name: &str, build: F) -> Result<(), RegistryError>
     where
         C: DeserializeOwned + JsonSchema,
-        F: Fn(C, &PluginContext) -> Result<Arc<dyn SyncPolicy>, PluginError> + Send + Sync + 'static,
+        F: Fn(C, &PluginContext<'_>) -> Result<Arc<dyn SyncPolicy>, PluginError> + Send + Sync + 'static,
     {
-        register(&mut self.syncs, PluginKind::Sync, name, build)
+        register(&mut self.syncs, PluginKind::Sync, origin, name, None, build)
+    }
+
+    /// Makes a wake notifier known under `name`.
+    ///
+    /// # Errors
+    /// As [`retention`](Self::retention).
+    pub fn wake<C, F>(&mut self, origin: Origin, name: &str, build: F) -> Result<(), RegistryError>
+    where
+        C: DeserializeOwned + JsonSchema,
+        F: Fn(C, &PluginContext<'_>) -> Result<Arc<dyn WakeNotifier>, PluginError> + Send + Sync + 'static,
+    {
+        register(&mut self.wakes, PluginKind::Wake, origin, name, None, build)
     }
 
     /// The codec that `spec` asks for.
@@ -173,9 +156,9 @@ impl Registry {
     pub fn build_codec(
         &self,
         spec: &Value,
-        context: &PluginContext,
+        context: &PluginContext<'_>,
     ) -> Result<Arc<dyn Codec>, RegistryError> {
-        build(&self.codecs, PluginKind::Codec, spec, context)
+        self.build(&self.codecs, PluginKind::Codec, spec, context)
     }
 
     /// The retention policy that `spec` asks for.
@@ -185,9 +168,9 @@ impl Registry {
     pub fn build_retention(
         &self,
         spec: &Value,
-        context: &PluginContext,
+        context: &PluginContext<'_>,
     ) -> Result<Arc<dyn RetentionPolicy>, RegistryError> {
-        build(&self.retentions, PluginKind::Retention, spec, context)
+        self.build(&self.retentions, PluginKind::Retention, spec, context)
     }
 
     /// The sync policy that `spec` asks for.
@@ -197,87 +180,161 @@ impl Registry {
     pub fn build_sync(
         &self,
         spec: &Value,
-        context: &PluginContext,
+        context: &PluginContext<'_>,
     ) -> Result<Arc<dyn SyncPolicy>, RegistryError> {
-        build(&self.syncs, PluginKind::Sync, spec, context)
+        self.build(&self.syncs, PluginKind::Sync, spec, context)
     }
 
-    /// Every codec that can be built without configuration, so that a log can read what any of them wrote.
+    /// The wake notifier that `spec` asks for.
     ///
     /// # Errors
-    /// `Duplicate` when two of them have one number.
-    pub fn readable_codecs(&self, context: &PluginContext) -> Result<CodecSet, RegistryError> {
+    /// As [`build_codec`](Self::build_codec).
+    pub fn build_wake(
+        &self,
+        spec: &Value,
+        context: &PluginContext<'_>,
+    ) -> Result<Arc<dyn WakeNotifier>, RegistryError> {
+        self.build(&self.wakes, PluginKind::Wake, spec, context)
+    }
+
+    /// Every codec that can be built without configuration, so that a log can read what any of them wrote. The codec that
+    /// a log is configured to write with goes over these ([`CodecSet::insert`]), so that it reads its own frames.
+    ///
+    /// # Errors
+    /// Never for what [`codec`](Self::codec) has taken.
+    pub fn readable_codecs(&self, context: &PluginContext<'_>) -> Result<CodecSet, RegistryError> {
         let mut set = CodecSet::new();
-        for entry in self.codecs.values() {
-            let Ok(codec) = (entry.build)(Value::Object(serde_json::Map::new()), context) else { continue };
-            let what = format!("number {}", codec.number());
-            set.insert(codec).map_err(|_| RegistryError::Duplicate { kind: PluginKind::Codec, what })?;
+        for (name, entry) in &self.codecs {
+            let Ok(codec) = self.call(entry, name, Value::Object(serde_json::Map::new()), context) else {
+                continue;
+            };
+            set.insert(codec).map_err(|error| RegistryError::Build {
+                kind: PluginKind::Codec,
+                name: name.clone(),
+                source: error.into(),
+            })?;
         }
         Ok(set)
     }
 
-    /// The JSON Schema of each plugin's configuration.
-    pub fn schemas(&self) -> impl Iterator<Item = (PluginKind, &str, &Schema)> {
-        fn of<P: ?Sized>(
-            kind: PluginKind,
-            entries: &Entries<P>,
-        ) -> impl Iterator<Item = (PluginKind, &str, &Schema)> {
-            entries.iter().map(move |(name, entry)| (kind, name.as_str(), &entry.schema))
+    /// Everything that is registered, by kind and name.
+    pub fn plugins(&self) -> impl Iterator<Item = PluginInfo<'_>> {
+        fn of<P: ?Sized>(kind: PluginKind, entries: &Entries<P>) -> impl Iterator<Item = PluginInfo<'_>> {
+            entries.iter().map(move |(name, entry)| {
+                let Entry { schema, origin, number, .. } = entry;
+                PluginInfo { kind, name, origin: *origin, number: *number, schema }
+            })
         }
         of(PluginKind::Codec, &self.codecs)
             .chain(of(PluginKind::Retention, &self.retentions))
             .chain(of(PluginKind::Sync, &self.syncs))
+            .chain(of(PluginKind::Wake, &self.wakes))
+    }
+
+    fn build<P: ?Sized>(
+        &self,
+        entries: &Entries<P>,
+        kind: PluginKind,
+        spec: &Value,
+        context: &PluginContext<'_>,
+    ) -> Result<Arc<P>, RegistryError> {
+        let malformed = || RegistryError::Config {
+            kind,
+            name: spec.to_string(),
+            reason: "expected a name, or an object with a \"name\"".to_owned(),
+        };
+        let (name, config) = match spec {
+            Value::String(name) => (name.clone(), serde_json::Map::new()),
+            Value::Object(keys) => {
+                let mut config = keys.clone();
+                match config.remove("name") {
+                    Some(Value::String(name)) => (name, config),
+                    _ => return Err(malformed()),
+                }
+            }
+            _ => return Err(malformed()),
+        };
+        let Some(entry) = entries.get(&name) else {
+            return Err(RegistryError::Unknown { kind, name, known: entries.keys().cloned().collect() });
+        };
+        self.call(entry, &name, Value::Object(config), context).map_err(|error| match error {
+            BuildError::Config(reason) => RegistryError::Config { kind, name, reason },
+            BuildError::Plugin(source) => RegistryError::Build { kind, name, source },
+        })
+    }
+
+    /// A constructor is a stranger's: its panic is its error.
+    fn call<P: ?Sized>(
+        &self,
+        entry: &Entry<P>,
+        name: &str,
+        config: Value,
+        context: &PluginContext<'_>,
+    ) -> Result<Arc<P>, BuildError> {
+        let context = context.for_plugin(name, self);
+        catch_unwind(AssertUnwindSafe(|| (entry.build)(config, &context)))
+            .unwrap_or_else(|_| Err(BuildError::Plugin("its constructor panicked".into())))
+    }
+}
+
+impl Nursery for Registry {
+    fn codec(&self, spec: &Value, context: &PluginContext<'_>) -> Result<Arc<dyn Codec>, RegistryError> {
+        self.build_codec(spec, context)
+    }
+
+    fn retention(
+        &self,
+        spec: &Value,
+        context: &PluginContext<'_>,
+    ) -> Result<Arc<dyn RetentionPolicy>, RegistryError> {
+        self.build_retention(spec, context)
+    }
+
+    fn sync(&self, spec: &Value, context: &PluginContext<'_>) -> Result<Arc<dyn SyncPolicy>, RegistryError> {
+        self.build_sync(spec, context)
+    }
+
+    fn wake(
+        &self,
+        spec: &Value,
+        context: &PluginContext<'_>,
+    ) -> Result<Arc<dyn WakeNotifier>, RegistryError> {
+        self.build_wake(spec, context)
     }
 }
 
 fn register<P: ?Sized + 'static, C, F>(
     entries: &mut Entries<P>,
     kind: PluginKind,
+    origin: Origin,
     name: &str,
+    number: Option<CodecNumber>,
     build: F,
 ) -> Result<(), RegistryError>
 where
     C: DeserializeOwned + JsonSchema,
-    F: Fn(C, &PluginContext) -> Result<Arc<P>, PluginError> + Send + Sync + 'static,
+    F: Fn(C, &PluginContext<'_>) -> Result<Arc<P>, PluginError> + Send + Sync + 'static,
 {
-    if entries.contains_key(name) {
-        return Err(RegistryError::Duplicate { kind, what: format!("name \"{name}\"") });
+    if !is_plugin_name(name) {
+        return Err(RegistryError::Name { kind, name: name.to_owned() });
+    }
+    if let Some(other) = entries.get(name) {
+        let (first, second) = (other.origin.to_string(), origin.to_string());
+        return Err(RegistryError::Duplicate { kind, what: format!("\"{name}\""), first, second });
     }
     let build: Build<P> = Box::new(move |config, context| {
         let config = serde_json::from_value(config).map_err(|error| BuildError::Config(error.to_string()))?;
         build(config, context).map_err(BuildError::Plugin)
     });
-    entries.insert(name.to_owned(), Entry { build, schema: schemars::schema_for!(C) });
+    entries.insert(name.to_owned(), Entry { build, schema: schemars::schema_for!(C), origin, number });
     Ok(())
 }
 
-fn build<P: ?Sized>(
-    entries: &Entries<P>,
-    kind: PluginKind,
-    spec: &Value,
-    context: &PluginContext,
-) -> Result<Arc<P>, RegistryError> {
-    let malformed = || RegistryError::Config {
-        kind,
-        name: spec.to_string(),
-        reason: "expected a name, or an object with a \"name\"".to_owned(),
-    };
-    let (name, config) = match spec {
-        Value::String(name) => (name.clone(), serde_json::Map::new()),
-        Value::Object(keys) => {
-            let mut config = keys.clone();
-            match config.remove("name") {
-                Some(Value::String(name)) => (name, config),
-                _ => return Err(malformed()),
-            }
-        }
-        _ => return Err(malformed()),
-    };
-    let Some(entry) = entries.get(&name) else {
-        return Err(RegistryError::Unknown { kind, name, known: entries.keys().cloned().collect() });
-    };
-    (entry.build)(Value::Object(config), context).map_err(|error| match error {
-        BuildError::Config(reason) => RegistryError::Config { kind, name, reason },
-        BuildError::Plugin(source) => RegistryError::Build { kind, name, source },
-    })
+/// Whether a plugin can have this name, which becomes that of a directory and a label of metrics.
+fn is_plugin_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
 }

@@ -1,6 +1,6 @@
 //! The store's threads: one that writes consumer positions, one that looks after the open logs, one that looks at the
-//! closed ones, so that a slow recovery holds up neither positions nor a reopening; and one that touches no file and
-//! replaces those that hang.
+//! closed ones and one that has codecs look at samples, so that a slow recovery or a busy codec holds up neither positions
+//! nor a reopening; and one that touches no file and replaces those that hang.
 //!
 //! A thread holds the store weakly: a store whose handles are gone is not kept open by its own threads.
 
@@ -67,7 +67,7 @@ struct Job {
     beat: Option<fn(&Inner) -> &Beat>,
 }
 
-const JOBS: [Job; 4] = [
+const JOBS: [Job; 5] = [
     Job { name: "narad-positions", step: write_positions, heeds_positions: true, beat: None },
     Job { name: "narad-reaper", step: reap, heeds_positions: false, beat: Some(|store| store.reaper.beat()) },
     Job {
@@ -75,6 +75,12 @@ const JOBS: [Job; 4] = [
         step: walk,
         heeds_positions: false,
         beat: Some(|store| store.cold_walk.beat()),
+    },
+    Job {
+        name: "narad-maintain",
+        step: maintain,
+        heeds_positions: false,
+        beat: Some(|store| store.maintenance.beat()),
     },
     Job { name: "narad-watch", step: watch, heeds_positions: false, beat: None },
 ];
@@ -90,6 +96,10 @@ fn reap(store: &Inner, now: Duration) -> Duration {
 
 fn walk(store: &Inner, now: Duration) -> Duration {
     store.cold_walk.step(store, now).map_or(LONGEST_SLEEP, |due| due.saturating_sub(now))
+}
+
+fn maintain(store: &Inner, now: Duration) -> Duration {
+    store.maintenance.step(store, now).saturating_sub(now)
 }
 
 fn watch(store: &Inner, now: Duration) -> Duration {

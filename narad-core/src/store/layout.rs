@@ -6,6 +6,7 @@
 //!        meta/                       the metastore's
 //!        ingress/produce/            the produce WAL's
 //!        topics/<name>/incarnation
+//!                      plugins/      a directory of each plugin that keeps something
 //!                      p00003/       a log, and consumer.offset, consumer.ahead, fanout-<child>.offset
 //!        topics/<name>.stale-<id>    quarantined: another incarnation's leftover, kept
 //!        topics/<name>.deleted-<id>  on its way out: removed by whoever finds it
@@ -165,6 +166,11 @@ impl TopicPaths {
 
     pub(super) fn marker(&self) -> PathBuf {
         self.dir.join("incarnation")
+    }
+
+    /// What holds the directories of plugins.
+    pub(super) fn plugins(&self) -> PathBuf {
+        self.dir.join("plugins")
     }
 
     pub(super) fn partition(&self, partition: PartitionId) -> PartitionPaths {

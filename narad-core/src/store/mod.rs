@@ -48,7 +48,9 @@ mod incarnation;
 mod layout;
 mod lock;
 mod logs;
+mod maintenance;
 mod open_log;
+mod plugin_place;
 mod quarantine;
 mod reaper;
 mod spec;
@@ -68,8 +70,8 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use self::{
-    background::Background, cold_walk::ColdWalk, consumer_state::Committer, layout::Layout, reaper::Reaper,
-    topic::Topic,
+    background::Background, cold_walk::ColdWalk, consumer_state::Committer, layout::Layout,
+    maintenance::Maintenance, plugin_place::TopicPlugins, reaper::Reaper, topic::Topic,
 };
 pub use self::{
     consumer_state::{ConsumerPosition, RecoveredPosition},
@@ -82,7 +84,7 @@ use crate::{
     disk::{DiskExt, File},
     format::{FanoutCursor, Offset},
     log::Log,
-    plugin::{Incarnation, PartitionId, RetentionPolicy},
+    plugin::{Incarnation, PartitionId, PluginPlace, RetentionPolicy},
     runtime::Runtime,
 };
 
@@ -102,6 +104,7 @@ struct Inner {
     committer: Committer,
     reaper: Reaper,
     cold_walk: ColdWalk,
+    maintenance: Maintenance,
     background: Background,
     counters: Counters,
     /// Files of deleted topics are left that could not be removed.
@@ -146,6 +149,7 @@ impl Store {
             layout,
             reaper: Reaper::new(after(options.sweep_interval)),
             cold_walk: ColdWalk::new(after(options.cold_walk.unwrap_or_default())),
+            maintenance: Maintenance::new(after(Duration::ZERO)),
             options,
             topics: RwLock::default(),
             committer: Committer::default(),
@@ -364,6 +368,14 @@ impl Store {
         self.inner.forget_fanout_cursor(spec, partition, child, epoch)
     }
 
+    /// Where the plugins of this incarnation of a topic keep their files, for the
+    /// [`PluginContext`](crate::plugin::PluginContext) that they are built with. Touches no file. Whoever uses it waits for
+    /// a log of the topic that is being opened or closed, and gets nothing once the incarnation was deleted or the store
+    /// closed.
+    pub fn plugin_place(&self, topic: &str, incarnation: Incarnation) -> Arc<dyn PluginPlace> {
+        Arc::new(TopicPlugins::new(Arc::downgrade(&self.inner), topic.into(), incarnation))
+    }
+
     /// Where the produce WAL lives.
     pub fn ingress_dir(&self) -> PathBuf {
         self.inner.layout.produce_wal()
@@ -374,8 +386,8 @@ impl Store {
         self.inner.layout.meta()
     }
 
-    /// One step of the background work, by the runtime's clock: positions, then reopening, retention, eviction, and
-    /// the retention of closed logs. With threads at work, it also replaces one that hangs.
+    /// One step of the background work, by the runtime's clock: positions, then reopening, retention, eviction,
+    /// the retention of closed logs, and the maintenance of codecs. With threads at work, it also replaces one that hangs.
     pub fn tick(&self) {
         let (store, now) = (&self.inner, self.inner.now());
         if self.inner.check_open().is_ok() {
@@ -383,6 +395,7 @@ impl Store {
             let _ = store.committer.pass(store, now, false);
             store.reaper.step(store, now);
             store.cold_walk.step(store, now);
+            store.maintenance.step(store, now);
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct OpenLog {
     pub(super) reaping: AtomicBool,
     used_ms: AtomicU64,
     seen_next: AtomicU64,
+    /// Where the log ended when its codec last looked at a sample of it.
+    pub(super) sampled: AtomicU64,
 }
 
 impl OpenLog {
@@ -56,6 +58,7 @@ impl OpenLog {
             reaping: AtomicBool::new(false),
             used_ms: AtomicU64::new(millis(now)),
             seen_next,
+            sampled: AtomicU64::new(0),
         }
     }
 

@@ -89,12 +89,12 @@ fn each_log(store: &Inner, mut work: impl FnMut(&Topic, &Arc<OpenLog>) -> bool) 
     all
 }
 
-/// That a reaper is at work on a log.
-struct Turn<'a>(&'a AtomicBool);
+/// That somebody is at work on something, and nobody else is.
+pub(super) struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
-    fn take(reaping: &'a AtomicBool) -> Option<Self> {
-        (!reaping.swap(true, Ordering::AcqRel)).then_some(Self(reaping))
+    pub(super) fn take(taken: &'a AtomicBool) -> Option<Self> {
+        (!taken.swap(true, Ordering::AcqRel)).then_some(Self(taken))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::AtomicBool},
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -29,6 +29,8 @@ pub(super) struct Topic {
     /// What a cold walk remembers of the partitions that are closed.
     pub(super) cold: Mutex<HashMap<PartitionId, ColdPartition>>,
     settings: Mutex<Settings>,
+    /// A codec of the topic is being maintained.
+    pub(super) maintaining: AtomicBool,
 }
 
 /// What the topic's logs go by.
@@ -51,6 +53,7 @@ impl Topic {
                 logs: RwLock::default(),
                 cold: Mutex::default(),
                 settings: Mutex::default(),
+                maintaining: AtomicBool::new(false),
             }
         })
     }

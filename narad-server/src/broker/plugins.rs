@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use narad_core::{
+    origin,
     plugin::{
         BatchedSync, Codec, CodecSet, Incarnation, LogIdentity, PartitionId, PluginContext, PluginKind,
         Registry, RegistryError, RetentionPolicy, SilentWake, WakeNotifier,
@@ -45,7 +46,7 @@ pub fn default_plugins() -> Result<Registry, RegistryError> {
     let mut registry = Registry::new();
     narad_codecs::register(&mut registry)?;
     narad_retention::register(&mut registry)?;
-    registry.sync("batched", |config: BatchedConfig, _| {
+    registry.sync(origin!(), "batched", |config: BatchedConfig, _| {
         let interval = Duration::from_millis(config.interval_ms);
         Ok(Arc::new(BatchedSync::new(interval, config.max_bytes)))
     })?;
@@ -91,12 +92,17 @@ impl Plugins {
     }
 
     /// Every codec that needs no configuration, and the configured one.
-    fn readable(&self, codec: &Arc<dyn Codec>, context: &PluginContext) -> Result<CodecSet, RegistryError> {
+    fn readable(
+        &self,
+        codec: &Arc<dyn Codec>,
+        context: &PluginContext<'_>,
+    ) -> Result<CodecSet, RegistryError> {
         let mut set = self.registry.readable_codecs(context)?;
-        if set.insert(Arc::clone(codec)).is_err() {
-            let what = format!("number {}", codec.number());
-            return Err(RegistryError::Duplicate { kind: PluginKind::Codec, what });
-        }
+        set.insert(Arc::clone(codec)).map_err(|error| RegistryError::Build {
+            kind: PluginKind::Codec,
+            name: codec.name().to_owned(),
+            source: error.into(),
+        })?;
         Ok(set)
     }
 }
@@ -105,7 +111,7 @@ fn retention(
     registry: &Registry,
     settings: &Storage,
     retention_ms: u64,
-    context: &PluginContext,
+    context: &PluginContext<'_>,
 ) -> Result<Arc<dyn RetentionPolicy>, RegistryError> {
     let mut keys = match &settings.retention {
         Value::String(name) if name == AGE => Map::from_iter([("name".to_owned(), Value::from(AGE))]),

@@ -17,9 +17,9 @@ pub fn schema(registry: &Registry) -> Value {
         let Some(setting) = root.pointer_mut(&format!("/properties/storage/properties/{key}")) else {
             continue;
         };
-        let plugins = registry.schemas().filter(|(of, ..)| *of == kind);
+        let plugins = registry.plugins().filter(|plugin| plugin.kind == kind);
         let forms: Vec<Value> =
-            plugins.flat_map(|(_, name, schema)| forms(key, name, schema.as_value())).collect();
+            plugins.flat_map(|plugin| forms(key, plugin.name, plugin.schema.as_value())).collect();
         if let Value::Object(setting) = setting {
             setting.insert("anyOf".to_owned(), Value::Array(forms));
         } else {

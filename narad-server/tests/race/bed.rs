@@ -49,7 +49,7 @@ impl RetentionPolicy for Settled {
 
 fn registry() -> Registry {
     let mut registry = default_plugins().unwrap();
-    registry.retention(NAME, |_: NoKeys, _| Ok(Arc::new(Settled))).unwrap();
+    registry.retention(narad_core::origin!(), NAME, |_: NoKeys, _| Ok(Arc::new(Settled))).unwrap();
     registry
 }
 

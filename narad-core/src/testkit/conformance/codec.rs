@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{
@@ -10,19 +11,24 @@ use super::{
     ok,
 };
 use crate::{
-    format::Offset,
-    plugin::{Codec, FrameContext, Incarnation, LogIdentity, PartitionId},
+    format::{Offset, Record},
+    plugin::{Codec, FrameContext, Incarnation, LogIdentity, PartitionId, Sample},
 };
 
 /// Stands in front of what a codec appends, and must not change.
 const PREFIX: &[u8] = b"what was there";
 /// What a buffer may grow by beyond what a codec was allowed to put there: it doubles, and starts small.
 const SLACK: usize = 4_096;
+/// Records of the sample that `maintain` is handed.
+const SAMPLE_RECORDS: u32 = 1_000;
 
 /// Checks a codec. `make` builds it, each time with the same configuration.
 ///
 /// Point 5 is checked as far as decoding goes: another instance, on another thread, reads what one instance wrote.
 /// A codec may draw random numbers in `encode` (a nonce) if it stores what decoding needs of them.
+///
+/// A codec that keeps files gets the same directory in every call of `make`, as a topic's codec does after a restart
+/// (`PluginContext::in_dir` over a [`SimDisk`](crate::testkit::SimDisk)).
 ///
 /// # Panics
 /// With the point that failed and the input that failed it.
@@ -44,6 +50,7 @@ pub fn codec(make: impl Fn() -> Arc<dyn Codec>) {
         }
         other_lengths(&*codec, &log, payload, &stored);
     }
+    let codec = maintained(codec, &make, &log, &payloads);
     check("1", codec.number() == other.number(), || format!("{codec:?} changed its number"));
     check_name("1", &codec, codec.name(), other.name());
 
@@ -55,6 +62,44 @@ pub fn codec(make: impl Fn() -> Arc<dyn Codec>) {
             round_trip(&*other, &context, payload, &stored, "6");
         }
     });
+}
+
+/// Point 7: what was encoded before `maintain` decodes after it, here and in a codec that is built then; so does what is
+/// encoded after it. Answers the one that was built then.
+fn maintained(
+    codec: Arc<dyn Codec>,
+    make: impl Fn() -> Arc<dyn Codec>,
+    log: &LogIdentity,
+    payloads: &[Payload],
+) -> Arc<dyn Codec> {
+    let stored = |codec: &dyn Codec| -> Vec<Vec<u8>> {
+        payloads.iter().map(|payload| encode(codec, &context(log, payload.bytes.len()), payload)).collect()
+    };
+    let before = stored(&*codec);
+    let records: Vec<Record> = (0..SAMPLE_RECORDS).map(sample_record).collect();
+    for records in [&records[..], &records[..1], &[]] {
+        let input = || format!("maintain with {} records", records.len());
+        _ = calm("7", input, || codec.wants_sample());
+        // It may be refused: not every codec can do something with every sample.
+        _ = calm("7", input, || codec.maintain(&Sample::new(records)));
+    }
+    let (after, later) = (stored(&*codec), make());
+    for (payload, stored) in payloads.iter().zip(&before).chain(payloads.iter().zip(&after)) {
+        let context = context(log, payload.bytes.len());
+        round_trip(&*codec, &context, payload, stored, "7");
+        round_trip(&*later, &context, payload, stored, "7");
+    }
+    later
+}
+
+fn sample_record(number: u32) -> Record {
+    let payload = format!("{{\"order\":{number},\"state\":\"shipped\",\"customer\":\"c-{}\"}}", number % 17);
+    Record {
+        offset: Offset::from(number),
+        committed_at_ms: 1_700_000_000_000 + i64::from(number),
+        key: Bytes::from(format!("c-{}", number % 17)),
+        payload: Bytes::from(payload),
+    }
 }
 
 fn context(log: &LogIdentity, len: usize) -> FrameContext<'_> {

@@ -4,7 +4,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -13,7 +13,7 @@ use crate::{
     format::CodecNumber,
     plugin::{
         BatchedSync, Codec, FrameContext, LogIdentity, PluginError, RetentionDecision, RetentionPolicy,
-        RetentionView, SilentWake, SyncDecision, SyncPolicy, Unsynced, WakeNotifier, WakeReason,
+        RetentionView, Sample, SilentWake, SyncDecision, SyncPolicy, Unsynced, WakeNotifier, WakeReason,
     },
     testkit::conformance,
 };
@@ -45,10 +45,11 @@ enum Fault {
     AppendsMore,
     Panics,
     RemembersTheProcess,
+    ForgetsWhenMaintained,
 }
 
 #[derive(Debug)]
-struct Faulty(Fault, u8);
+struct Faulty(Fault, AtomicU8);
 
 impl Codec for Faulty {
     fn number(&self) -> CodecNumber {
@@ -64,7 +65,7 @@ impl Codec for Faulty {
             _ => {}
         }
         out.extend((raw.len() as u32).to_be_bytes());
-        out.extend(raw.iter().map(|byte| byte ^ self.1));
+        out.extend(raw.iter().map(|byte| byte ^ self.1.load(Ordering::Relaxed)));
         Ok(())
     }
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
@@ -84,7 +85,13 @@ impl Codec for Faulty {
             return Err("another length".into());
         }
         let lost = usize::from(self.0 == Fault::LosesAByte && body.len() > 100);
-        out.extend(body[lost..].iter().map(|byte| byte ^ self.1));
+        out.extend(body[lost..].iter().map(|byte| byte ^ self.1.load(Ordering::Relaxed)));
+        Ok(())
+    }
+    fn maintain(&self, _: &Sample<'_>) -> Result<(), PluginError> {
+        if self.0 == Fault::ForgetsWhenMaintained {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 }
@@ -95,7 +102,8 @@ fn each_way_to_break_the_codecs_contract_is_found() {
     let suite = |fault| {
         conformance::codec(|| {
             let of_the_process = BUILT.fetch_add(1, Ordering::Relaxed) as u8;
-            Arc::new(Faulty(fault, if fault == Fault::RemembersTheProcess { of_the_process } else { 0x55 }))
+            let mask = if fault == Fault::RemembersTheProcess { of_the_process } else { 0x55 };
+            Arc::new(Faulty(fault, AtomicU8::new(mask)))
         });
     };
     suite(Fault::Nothing);
@@ -107,6 +115,7 @@ fn each_way_to_break_the_codecs_contract_is_found() {
         (Fault::AppendsMore, "4"),
         (Fault::Panics, "4"),
         (Fault::RemembersTheProcess, "5"),
+        (Fault::ForgetsWhenMaintained, "7"),
     ] {
         assert_eq!(broken_point(|| suite(fault)), point, "{fault:?}");
     }
