@@ -52,9 +52,14 @@ pub enum Lz4Error {
     NoRoom,
 }
 
+impl Lz4 {
+    /// Its number on disk.
+    pub const NUMBER: CodecNumber = CodecNumber::new(2).unwrap();
+}
+
 impl Codec for Lz4 {
     fn number(&self) -> CodecNumber {
-        const { CodecNumber::new(2).unwrap() }
+        Self::NUMBER
     }
 
     fn name(&self) -> &str {

@@ -27,7 +27,10 @@ mod codec;
 
 use std::sync::Arc;
 
-use narad_core::plugin::{Registry, RegistryError};
+use narad_core::{
+    origin,
+    plugin::{Registry, RegistryError},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -41,7 +44,7 @@ pub struct Lz4Config {}
 /// Makes `lz4` known.
 ///
 /// # Errors
-/// `Duplicate` when the name is taken.
+/// `Duplicate` when the name or the number is taken.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.codec("lz4", |Lz4Config {}, _| Ok(Arc::new(Lz4)))
+    registry.codec(origin!(), "lz4", Lz4::NUMBER, |Lz4Config {}, _| Ok(Arc::new(Lz4)))
 }

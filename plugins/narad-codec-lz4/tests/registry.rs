@@ -7,7 +7,7 @@ use narad_core::{
 };
 use serde_json::json;
 
-fn registry() -> (Registry, PluginContext) {
+fn registry() -> (Registry, PluginContext<'static>) {
     let mut registry = Registry::new();
     narad_codec_lz4::register(&mut registry).unwrap();
     (registry, PluginContext::new(LogIdentity::named("orders")))
