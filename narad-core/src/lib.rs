@@ -8,6 +8,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`error`], [`clock`] | the error type; the seam to time |
+//! | [`units`] | durations and sizes as people write them in a configuration |
 //! | [`mod@format`] | frames, records and state files: bytes in, bytes out |
 //! | [`disk`] | the seam to the file system |
 //! | [`plugin`] | the four traits that other crates implement, and the registry that builds them |
@@ -34,6 +35,7 @@ pub mod disk;
 pub mod error;
 pub mod format;
 pub mod plugin;
+pub mod units;
 
 #[cfg(feature = "engine")]
 pub mod log;

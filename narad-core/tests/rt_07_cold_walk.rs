@@ -191,3 +191,54 @@ fn rt_07_no_walk_when_it_is_turned_off() {
     assert_eq!(store.counts().cold_swept, 0);
     assert!(bench.disk.list(std::path::Path::new(PARTITION)).is_ok());
 }
+
+/// A partition of three segments that this process has not opened, with its first two records settled.
+fn settled_and_closed(bench: &Bench) -> (Store, TopicSpec) {
+    let (store, mut spec) = (bench.open(), topic("orders", 1));
+    (spec.retention, spec.segment_bytes) = (Arc::new(TakeSettled), 1);
+    let log = store.log(&spec, p(0)).unwrap();
+    for _ in 0..3 {
+        log.commit(Batch::of(b"key", b"payload")).unwrap();
+    }
+    store.record_position(&spec, p(0), position(1, &[]));
+    store.close().unwrap();
+    let store = bench.open();
+    let fault =
+        bench.disk.inject(Fault::fail(CallKind::Open, Failure::TooManyFiles).named("*.log").onwards());
+    assert_eq!(store.open_all(std::slice::from_ref(&spec), Some(1)).len(), 1);
+    bench.disk.remove_fault(fault);
+    (store, spec)
+}
+
+#[test]
+fn rt_07_what_is_settled_in_a_partition_that_was_never_opened_is_read_from_its_files() {
+    let bench = Bench::new(1);
+    let (store, spec) = settled_and_closed(&bench);
+    minutes(&bench, &store, 6);
+    assert_eq!(store.counts().cold_swept, 1);
+    assert_eq!(store.log(&spec, p(0)).unwrap().oldest_offset(), at(2));
+}
+
+#[test]
+fn rt_07_a_position_that_cannot_be_read_is_not_taken_for_settled() {
+    let bench = Bench::new(1);
+    let (store, spec) = settled_and_closed(&bench);
+    let broken = bench.disk.inject(Fault::fail(CallKind::Open, Failure::Io).named("consumer.*").onwards());
+    minutes(&bench, &store, 6);
+    assert_eq!(store.counts().cold_swept, 0);
+    bench.disk.remove_fault(broken);
+    minutes(&bench, &store, 6);
+    assert_eq!(store.log(&spec, p(0)).unwrap().oldest_offset(), at(2));
+}
+
+#[test]
+fn rt_07_a_log_that_was_closed_before_anybody_asked_for_its_consumers_is_no_different() {
+    let bench = Bench::new(1);
+    let (store, spec) = settled_and_closed(&bench);
+    store.log(&spec, p(0)).unwrap();
+    minutes(&bench, &store, 29);
+    assert_eq!(store.log(&spec, p(0)).unwrap().oldest_offset(), at(0), "nobody knows, so everything is kept");
+    minutes(&bench, &store, 40);
+    assert_eq!((store.counts().evicted > 0, store.counts().cold_swept), (true, 1));
+    assert_eq!(store.log(&spec, p(0)).unwrap().oldest_offset(), at(2));
+}

@@ -3,13 +3,16 @@
 
 mod store_support;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use narad_core::{
     format::Batch,
     log::Log,
-    plugin::{RetentionDecision, RetentionPolicy, RetentionView},
-    store::StoreOptions,
+    plugin::{Incarnation, PartitionId, RetentionDecision, RetentionPolicy, RetentionView},
+    store::{Followed, Followers, StoreOptions},
 };
 use store_support::{Bench, TakeAll, TakeSettled, at, p, position, topic};
 
@@ -99,6 +102,41 @@ fn rt_02_a_policy_is_told_how_far_the_consumers_are() {
     store.record_position(&spec, p(0), position(0, &[]));
     minute(&bench, &store);
     assert_eq!(log.oldest_offset(), at(1));
+}
+
+/// Says what it is told to say.
+#[derive(Debug)]
+struct Says(Mutex<Followed>);
+
+impl Followers for Says {
+    fn followed(&self, topic: &str, incarnation: Incarnation, partition: PartitionId) -> Followed {
+        assert_eq!((topic, incarnation, partition), ("orders", Incarnation::new(1), p(0)));
+        *self.0.lock().unwrap()
+    }
+}
+
+#[test]
+fn rt_02_what_a_follower_has_not_got_does_not_count_as_settled() {
+    let bench = Bench::new(1);
+    let (store, mut spec) = (bench.open(), topic("orders", 1));
+    let followers = Arc::new(Says(Mutex::new(Followed::Unknown)));
+    store.set_followers(followers.clone());
+    (spec.retention, spec.segment_bytes) = (Arc::new(TakeSettled), 1);
+    let log = store.log(&spec, p(0)).unwrap();
+    (0..6).for_each(|_| commit(&log));
+    let oldest_when = |followed| {
+        *followers.0.lock().unwrap() = followed;
+        minute(&bench, &store);
+        log.oldest_offset()
+    };
+    assert_eq!(oldest_when(Followed::ByNobody), at(0), "no consumer has settled anything");
+    store.record_position(&spec, p(0), position(3, &[]));
+    assert_eq!(oldest_when(Followed::Unknown), at(0), "not known is not settled");
+    assert_eq!(oldest_when(Followed::Below(at(0))), at(0));
+    assert_eq!(oldest_when(Followed::Below(at(2))), at(2), "the follower is behind the consumers");
+    assert_eq!(oldest_when(Followed::Below(at(6))), at(4), "and now the consumers behind the follower");
+    store.record_position(&spec, p(0), position(4, &[]));
+    assert_eq!(oldest_when(Followed::ByNobody), at(5));
 }
 
 #[test]

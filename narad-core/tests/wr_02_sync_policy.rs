@@ -15,8 +15,8 @@ use std::{
 use narad_core::{
     format::Batch,
     log::Log,
-    plugin::{SyncDecision, SyncPolicy, Unsynced},
-    testkit::{CallKind, Survival},
+    plugin::{SyncDecision, SyncPolicy, Synced, Unsynced},
+    testkit::{CallKind, Failure, Fault, Gate, Survival},
 };
 use parking_lot::Mutex;
 use write_path::{Bench, offset, options, record, records};
@@ -28,6 +28,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Says {
     decision: Option<SyncDecision>,
     asked: Mutex<Vec<Unsynced>>,
+    told: Mutex<Vec<Synced>>,
     calls: AtomicUsize,
 }
 
@@ -41,10 +42,20 @@ impl SyncPolicy for Says {
         self.asked.lock().push(*unsynced);
         self.decision.expect("a policy that panics on purpose")
     }
+
+    fn synced(&self, synced: &Synced) {
+        self.told.lock().push(*synced);
+        self.decision.expect("a policy that panics on purpose");
+    }
 }
 
 fn log_with(decision: Option<SyncDecision>) -> (Bench, Log, Arc<Says>) {
-    let policy = Arc::new(Says { decision, asked: Mutex::default(), calls: AtomicUsize::new(0) });
+    let policy = Arc::new(Says {
+        decision,
+        asked: Mutex::default(),
+        told: Mutex::default(),
+        calls: AtomicUsize::new(0),
+    });
     let bench = Bench::new(1);
     let mut options = options();
     options.sync = Arc::clone(&policy) as Arc<dyn SyncPolicy>;
@@ -136,4 +147,49 @@ fn wr_02_a_commit_never_asks() {
     bench.pass(SECOND);
     assert_eq!(policy.asked.lock().len(), 0);
     assert_eq!(syncs(&bench), 2);
+}
+
+/// Runs `work` while the next sync of a segment takes `took`.
+fn slowly(bench: &Bench, took: Duration, work: impl FnOnce() + Send) {
+    let gate = Gate::new();
+    bench.disk.inject(Fault::hold(CallKind::SyncData, &gate).named("*.log"));
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        gate.wait_for(1);
+        bench.clock.advance(took);
+        gate.open();
+    });
+}
+
+#[test]
+fn wr_02_a_policy_hears_what_each_sync_has_cost_those_of_commits_included() {
+    let (bench, log, policy) = log_with(Some(SyncDecision::Now));
+    slowly(&bench, Duration::from_millis(7), || assert!(log.commit(records(["a", "b"])).is_ok()));
+    let synced = policy.told.lock()[0];
+    assert_eq!((synced.took, synced.what.records), (Duration::from_millis(7), 2));
+    assert_eq!(synced.what.bytes, bench.segment(0).unwrap().len() as u64);
+
+    log.append(&record("c")).unwrap();
+    bench.clock.advance(DRAIN);
+    slowly(&bench, Duration::from_millis(9), || assert_eq!(bench.runtime.run_due(), 1));
+    let synced = policy.told.lock()[1];
+    assert_eq!((synced.took, synced.what.records), (Duration::from_millis(9), 1));
+    assert_eq!(policy.told.lock().len(), syncs(&bench));
+}
+
+#[test]
+fn wr_02_a_policy_that_panics_over_a_sync_costs_nobody_anything() {
+    let (bench, log, policy) = log_with(None);
+    log.commit(record("a")).unwrap();
+    log.commit(record("b")).unwrap();
+    assert_eq!((policy.told.lock().len(), log.high_watermark()), (2, offset(2)));
+    drop(bench);
+}
+
+#[test]
+fn wr_02_a_policy_hears_nothing_of_a_sync_that_failed() {
+    let (bench, log, policy) = log_with(Some(SyncDecision::NotYet));
+    bench.fail(CallKind::SyncData, Failure::Io, "*.log");
+    log.commit(record("a")).unwrap_err();
+    assert_eq!(policy.told.lock().len(), 0);
 }

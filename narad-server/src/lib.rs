@@ -20,7 +20,6 @@
 pub mod broker;
 pub mod cli;
 pub mod config;
-pub mod duration;
 pub mod fanout;
 pub mod http;
 pub mod ingress;
@@ -33,3 +32,5 @@ pub mod security;
 pub mod serve;
 pub mod size;
 pub mod telemetry;
+
+pub use narad_core::units::duration;

@@ -163,12 +163,13 @@ impl Inner {
         let context = self.write_context();
         if !drained.batch.is_empty() {
             self.prepare_segment(writer, drained.base).map_err(Failure::Clean)?;
-            let base = drained.base;
+            let (base, records) = (drained.base, drained.batch.len() as u64);
             let batch = writer.encode(drained, context).map_err(|(error, _)| Failure::Clean(error))?;
+            writer.count_unsynced(records);
             self.cache_written(base, batch);
         }
         writer.write(context).map_err(Failure::Clean)?;
-        writer.sync().map_err(Failure::Poison)?;
+        self.sync(writer).map_err(Failure::Poison)?;
         writer.verify(context.disk).map_err(Failure::Clean)?;
         writer.watermark.release(context.disk).map_err(Failure::Clean)
     }

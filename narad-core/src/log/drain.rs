@@ -10,7 +10,7 @@ use super::{Inner, buffer::DRAIN_INTERVAL, writer::Writer};
 use crate::{
     error::{Error, Result},
     format::Batch,
-    plugin::SyncDecision,
+    plugin::{SyncDecision, Synced},
     runtime::Due,
     sync::atomic::Ordering,
 };
@@ -127,7 +127,22 @@ impl Inner {
         }
         writer.write(self.write_context())?;
         if writer.is_full(self.options.segment_bytes) {
-            writer.sync().map_err(|error| self.poison_from_drain(writer, error))?;
+            self.sync(writer).map_err(|error| self.poison_from_drain(writer, error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything written durable, and tells the policy what that has cost. An error poisons the log: the caller
+    /// sees to that.
+    pub(super) fn sync(&self, writer: &mut Writer) -> Result<()> {
+        let (clock, policy) = (self.runtime.clock(), &self.options.sync);
+        let began = clock.monotonic();
+        let unsynced = writer.unsynced(began);
+        writer.sync()?;
+        let Some(unsynced) = unsynced else { return Ok(()) };
+        let synced = Synced::new(unsynced, clock.monotonic().saturating_sub(began));
+        if catch_unwind(AssertUnwindSafe(|| policy.synced(&synced))).is_err() {
+            tracing::error!(log = %self.options.identity, policy = policy.name(), "a sync policy panicked over a sync");
         }
         Ok(())
     }
@@ -142,7 +157,7 @@ impl Inner {
         });
         match decision {
             SyncDecision::Now => {
-                writer.sync().map_err(|error| self.poison_from_drain(writer, error))?;
+                self.sync(writer).map_err(|error| self.poison_from_drain(writer, error))?;
                 Ok(None)
             }
             SyncDecision::Within(wait) => Ok(now.checked_add(wait)),

@@ -21,7 +21,7 @@ pub use identity::{Incarnation, LogIdentity, PartitionId};
 pub use refusal::{Origin, PluginKind, RegistryError};
 pub use registry::{PluginInfo, Registry};
 pub use retention::{RetentionDecision, RetentionPolicy, RetentionView, SegmentInfo};
-pub use sync::{BatchedSync, SyncDecision, SyncPolicy, Unsynced};
+pub use sync::{BatchedSync, SyncDecision, SyncPolicy, Synced, Unsynced};
 pub use wake::{SilentWake, WakeNotifier, WakeReason};
 
 /// What a plugin answers when it cannot do what it was asked.

@@ -40,7 +40,8 @@ pub struct RetentionView<'a> {
     pub segments: &'a [SegmentInfo],
     /// The exclusive bound of what consumers can read.
     pub high_watermark: Offset,
-    /// The highest offset at and below which every consumer has settled everything; `None` when unknown or nothing.
+    /// The highest offset at and below which every consumer has settled everything, and every child that records are
+    /// copied to has its copy; `None` when that is nothing, or not known.
     pub frontier: Option<Offset>,
 }
 

@@ -33,13 +33,32 @@ pub enum SyncDecision {
     NotYet,
 }
 
+/// A sync that has succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Synced {
+    /// What it made durable, and how old that was when the sync began.
+    pub what: Unsynced,
+    /// How long the fsync took.
+    pub took: Duration,
+}
+
+impl Synced {
+    /// A sync of `what` that took so long.
+    pub fn new(what: Unsynced, took: Duration) -> Self {
+        Self { what, took }
+    }
+}
+
 /// Decides when appended records are synced that nobody commits. A commit never asks: it syncs.
 ///
 /// # Contract
 /// 1. Called after each write of unpromised records and when the time it asked for has passed.
 /// 2. The answer depends on the argument and on the policy's own state alone; it does no I/O and does not block.
 /// 3. Asked under the log's produce lock, from one thread at a time for each log, from many for several logs.
-/// 4. A panic is contained and counts as [`SyncDecision::Now`].
+/// 4. A panic is contained; in `decide` it counts as [`SyncDecision::Now`].
+/// 5. `synced` is told of each sync of records that has succeeded, those of commits included, under the same lock. A
+///    policy that is handed to several logs hears of them all.
 ///
 /// # Example
 ///
@@ -70,6 +89,11 @@ pub trait SyncPolicy: Debug + Send + Sync + 'static {
 
     /// What is to happen to what is unsynced.
     fn decide(&self, unsynced: &Unsynced) -> SyncDecision;
+
+    /// What a sync has cost, for a policy that goes by it. Most do not.
+    fn synced(&self, synced: &Synced) {
+        let _ = synced;
+    }
 }
 
 /// Syncs one second after a write, or when 8 MiB have gathered. A process crash loses nothing that was drained, a

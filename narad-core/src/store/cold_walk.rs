@@ -12,7 +12,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Inner, TopicSpec, background::Beat, directory::Guarded, topic::Topic};
+use super::{
+    Inner, TopicSpec, background::Beat, directory::Guarded, layout::PartitionPaths, open_log::Frontier,
+    topic::Topic,
+};
 use crate::{
     Result,
     format::Offset,
@@ -35,12 +38,12 @@ pub(super) struct ColdWalk {
 pub(super) struct ColdPartition {
     /// Its segments, as the log saw them when it was closed, or as the files look.
     pub(super) segments: Option<Vec<SegmentInfo>>,
-    pub(super) frontier: Option<Offset>,
+    pub(super) frontier: Frontier,
     left_alone_until: Option<Duration>,
 }
 
 impl ColdPartition {
-    pub(super) fn closed(segments: Vec<SegmentInfo>, frontier: Option<Offset>) -> Self {
+    pub(super) fn closed(segments: Vec<SegmentInfo>, frontier: Frontier) -> Self {
         Self { segments: Some(segments), frontier, left_alone_until: None }
     }
 }
@@ -111,20 +114,17 @@ fn try_visit(
     {
         return Ok(());
     }
-    let segments = match known.segments {
-        Some(segments) => segments,
-        None => {
+    let (segments, frontier) = match (known.segments, known.frontier) {
+        (Some(segments), Frontier::Known(frontier)) => (segments, frontier),
+        _ => {
             let Some(guarded) = guard_of_closed(topic, spec, partition) else { return Ok(()) };
             let Some(paths) = guarded.owned(store, spec.incarnation, partition)? else { return Ok(()) };
-            let seen = peek_segments(&store.runtime, paths.dir())?;
-            // Whoever has closed it meanwhile knows better.
-            topic.cold.lock().entry(partition).or_default().segments.get_or_insert(seen).clone()
+            look_at(store, topic, partition, &paths)?
         }
     };
-    let frontier = topic
-        .consumers
-        .recorded(spec.incarnation, partition)
-        .map_or(known.frontier, |position| position.frontier);
+    let recorded = topic.consumers.recorded(spec.incarnation, partition);
+    let consumers = recorded.map_or(frontier, |position| position.frontier);
+    let frontier = store.settled_by_all(topic, spec.incarnation, partition, consumers);
     let end = segments.last().map_or(Offset::ZERO, |last| last.end);
     let view = RetentionView::new(store.runtime.clock().unix_ms(), &segments, end).with_frontier(frontier);
     if spec.retention.decide(&view).expire == 0 {
@@ -134,6 +134,39 @@ fn try_visit(
         Some(guarded) => sweep_once(store, topic, spec, partition, &guarded),
         None => Ok(()),
     }
+}
+
+/// What the files say of a closed partition; remembered, unless who has closed it meanwhile knows better. Called with the
+/// guard held.
+fn look_at(
+    store: &Inner,
+    topic: &Topic,
+    partition: PartitionId,
+    paths: &PartitionPaths,
+) -> Result<(Vec<SegmentInfo>, Option<Offset>)> {
+    let known = topic.cold.lock().get(&partition).cloned().unwrap_or_default();
+    let segments = match known.segments {
+        Some(segments) => segments,
+        None => peek_segments(&store.runtime, paths.dir())?,
+    };
+    let frontier = match known.frontier {
+        Frontier::Known(frontier) => Frontier::Known(frontier),
+        Frontier::Unknown => match store.recovered_position(paths) {
+            Ok(position) => Frontier::Known(position.frontier),
+            Err(error) => {
+                // For now nothing counts as settled; what goes by age goes all the same.
+                tracing::warn!(topic = %topic.name(), %partition, %error, "a consumer's position could not be read");
+                Frontier::Unknown
+            }
+        },
+    };
+    let mut cold = topic.cold.lock();
+    let entry = cold.entry(partition).or_default();
+    let segments = entry.segments.get_or_insert(segments).clone();
+    if matches!(entry.frontier, Frontier::Unknown) {
+        entry.frontier = frontier;
+    }
+    Ok((segments, entry.frontier.known()))
 }
 
 /// The topic's guard, unless somebody has it, or has opened the log. The policy is asked without it: a slow one would hold
@@ -160,10 +193,13 @@ fn sweep_once(
         None => store.recovered_position(&paths)?,
     };
     let log = Log::open(&store.runtime, paths.dir(), spec.log_options(partition))?;
-    let swept = catch_unwind(AssertUnwindSafe(|| log.sweep(position.frontier)));
+    let swept = catch_unwind(AssertUnwindSafe(|| {
+        log.sweep(store.settled_by_all(topic, spec.incarnation, partition, position.frontier))
+    }));
     let segments = log.segments();
     let closed = log.close();
-    *topic.cold.lock().entry(partition).or_default() = ColdPartition::closed(segments, position.frontier);
+    let cold = ColdPartition::closed(segments, Frontier::Known(position.frontier));
+    *topic.cold.lock().entry(partition).or_default() = cold;
     match swept {
         Ok(swept) => {
             if swept?.segments > 0 {

@@ -44,6 +44,7 @@ mod delete;
 mod directory;
 mod fanout_cursor;
 mod files;
+mod followers;
 mod incarnation;
 mod layout;
 mod lock;
@@ -70,11 +71,12 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use self::{
-    background::Background, cold_walk::ColdWalk, consumer_state::Committer, layout::Layout,
-    maintenance::Maintenance, plugin_place::TopicPlugins, reaper::Reaper, topic::Topic,
+    background::Background, cold_walk::ColdWalk, consumer_state::Committer, followers::FollowersSeat,
+    layout::Layout, maintenance::Maintenance, plugin_place::TopicPlugins, reaper::Reaper, topic::Topic,
 };
 pub use self::{
     consumer_state::{ConsumerPosition, RecoveredPosition},
+    followers::{Followed, Followers},
     layout::check_topic_name,
     quarantine::TopicDirectory,
     spec::{Ailment, OpenFailure, PartitionStats, StoreCounts, StoreOptions, TopicSpec},
@@ -107,6 +109,7 @@ struct Inner {
     maintenance: Maintenance,
     background: Background,
     counters: Counters,
+    followers: FollowersSeat,
     /// Files of deleted topics are left that could not be removed.
     has_leftovers: AtomicBool,
     closed: AtomicBool,
@@ -155,6 +158,7 @@ impl Store {
             committer: Committer::default(),
             background: Background::default(),
             counters: Counters::default(),
+            followers: FollowersSeat::default(),
             has_leftovers: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
@@ -227,6 +231,12 @@ impl Store {
         if let Some(topic) = topic {
             topic.set_retention(&policy);
         }
+    }
+
+    /// Has `followers` asked how far those are who follow a topic, beside its consumers, before retention is: to be
+    /// called before [`start`](Self::start). Nobody follows a topic of a store that was told of none.
+    pub fn set_followers(&self, followers: Arc<dyn Followers>) {
+        self.inner.followers.set(followers);
     }
 
     /// Deletes what an incarnation of a topic has on disk, after closing its logs. From here on nobody gets a log

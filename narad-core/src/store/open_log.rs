@@ -17,6 +17,25 @@ use crate::{
     plugin::{Incarnation, PartitionId, RetentionPolicy},
 };
 
+/// Where the consumers of a partition are, if that is known without asking its files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Frontier {
+    /// The files have to be asked.
+    #[default]
+    Unknown,
+    /// The highest offset at and below which everything is settled; `None` when nothing is.
+    Known(Option<Offset>),
+}
+
+impl Frontier {
+    pub(super) fn known(self) -> Option<Offset> {
+        match self {
+            Self::Known(frontier) => frontier,
+            Self::Unknown => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct OpenLog {
     pub(super) log: Log,
@@ -24,7 +43,7 @@ pub(super) struct OpenLog {
     pub(super) partition: PartitionId,
     pub(super) retention: Mutex<Arc<dyn RetentionPolicy>>,
     /// Where the consumers are, as far as this process was told.
-    pub(super) frontier: Mutex<Option<Offset>>,
+    frontier: Mutex<Option<Offset>>,
     /// Where the log ended when it was opened, until its consumers' position is known: the files can state nothing
     /// beyond, whatever was committed since.
     end_at_open: Mutex<Option<Offset>>,
@@ -65,6 +84,19 @@ impl OpenLog {
     /// Where the log ends for a position that was read from the files.
     pub(super) fn end_of_positions(&self) -> Offset {
         self.end_at_open.lock().unwrap_or_else(|| self.log.high_watermark())
+    }
+
+    /// The highest offset at and below which they have settled everything; `None` when nothing, or not known.
+    pub(super) fn frontier(&self) -> Option<Offset> {
+        *self.frontier.lock()
+    }
+
+    /// The same, if it is known.
+    pub(super) fn known_frontier(&self) -> Frontier {
+        match *self.end_at_open.lock() {
+            Some(_) => Frontier::Unknown,
+            None => Frontier::Known(self.frontier()),
+        }
     }
 
     /// Takes over where the consumers are.

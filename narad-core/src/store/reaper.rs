@@ -133,8 +133,11 @@ fn heal(store: &Inner, topic: &Topic, open: &OpenLog, now: Duration) -> bool {
 
 /// Lets retention look at the log. Whatever a plugin does, the next log has its turn. Returns whether it went well.
 fn sweep(store: &Inner, topic: &Topic, open: &OpenLog) -> bool {
-    let frontier = *open.frontier.lock();
-    match catch_unwind(AssertUnwindSafe(|| open.log.sweep(frontier))) {
+    let consumers = open.frontier();
+    let swept = catch_unwind(AssertUnwindSafe(|| {
+        open.log.sweep(store.settled_by_all(topic, open.incarnation, open.partition, consumers))
+    }));
+    match swept {
         Ok(Ok(_)) => true,
         Ok(Err(Error::Closed)) => false,
         Ok(Err(error)) => {
@@ -165,7 +168,7 @@ fn evict(store: &Inner, topic: &Topic, open: &Arc<OpenLog>, now: Duration) -> bo
         return true;
     }
     let Some(_guarded) = topic.directory.try_lock() else { return true };
-    let cold = ColdPartition::closed(open.log.segments(), *open.frontier.lock());
+    let cold = ColdPartition::closed(open.log.segments(), open.known_frontier());
     match topic.close_log(open) {
         Ok(()) | Err(Error::Closed) => {
             tracing::debug!(topic = %topic.name(), partition = %open.partition, "closed an idle log");

@@ -48,6 +48,7 @@ impl Broker {
         let parent = self.0.catalog.same(parent).await?;
         let (broker, child, child_id) = (self.clone(), Arc::clone(&child.name), child.id);
         to_the_end(async move {
+            let _linking = broker.0.fanout.linking(parent.topic.id);
             let link = broker.new_link(&parent, delay_ms).await?;
             let catalog = &broker.0.catalog;
             let linked = catalog.meta().attach(&child, child_id, link).await?;
@@ -70,6 +71,7 @@ impl Broker {
         let parent = self.0.catalog.same(&of.parent).await?;
         let broker = self.clone();
         to_the_end(async move {
+            let _linking = broker.0.fanout.linking(parent.topic.id);
             let link = broker.new_link(&parent, of.delay_ms).await?;
             let linked = broker.0.catalog.meta().create_child(child, schema, link).await?;
             broker.adopt([&linked.parent, &linked.child])?;
@@ -154,7 +156,8 @@ impl Broker {
 
     async fn try_settle_links(&self) -> Result<(), MetaError> {
         let _turn = self.0.links.lock().await;
-        let links: Vec<Link> = self.0.catalog.meta().links().await?;
+        let links: Vec<Link> =
+            self.0.catalog.meta().links().await.inspect_err(|_| self.0.fanout.forget_certainty())?;
         self.0.fanout.set_links(links).await;
         Ok(())
     }

@@ -117,6 +117,7 @@ impl Broker {
             Ingress::open(&runtime, store.ingress_dir(), partitions, IngressOptions::default()).await?;
         let topics: Arc<dyn fanout::Topics> = Arc::<Catalog>::clone(&catalog);
         let fanout = Fanout::new(&runtime, store.clone(), topics, signals, (&config.fanout).into());
+        store.set_followers(fanout.followers());
         let broker = Self(Arc::new(Inner {
             authenticator: Authenticator::new(Arc::clone(catalog.meta()), Arc::clone(runtime.clock())),
             fanout,
@@ -191,6 +192,8 @@ fn open_files(
 ) -> Result<(Store, RedbMetaStore), BrokerError> {
     let store = Store::open(runtime, data_dir, options)?;
     refuse_lost_metadata(&**runtime.disk(), &store)?;
+    // Whoever has children is not known before the metadata are open.
+    store.set_followers(Arc::new(fanout::NotKnownYet));
     store.start()?;
     let meta = RedbMetaStore::open(Arc::clone(runtime.disk()), &store.meta_dir())?;
     Ok((store, meta))

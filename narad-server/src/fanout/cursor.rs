@@ -99,6 +99,11 @@ impl Cursor {
         self.progress.lock().clone()
     }
 
+    /// Everything below was copied, if it is known up to where.
+    pub(super) fn next(&self) -> Option<Offset> {
+        self.progress.lock().next
+    }
+
     pub(super) fn publish(&self, progress: &Progress) {
         self.progress.lock().clone_from(progress);
     }

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use narad_core::{
     plugin::{Incarnation, PartitionId},
     runtime::Runtime,
-    store::Store,
+    store::{Followers, Store},
 };
 use parking_lot::RwLock;
 use tokio::{
@@ -23,6 +23,7 @@ use tokio::{
 
 use super::{
     FanoutOptions, Found, Lag, LinkStats, Signals, Topics,
+    followers::{Certainty, Children, Linking},
     lag::{lag, stats},
     link::ActiveLink,
     task,
@@ -51,6 +52,7 @@ pub(super) struct Shared {
     /// One for each pass that may run.
     pub(super) slots: Semaphore,
     links: RwLock<Links>,
+    pub(super) certainty: Arc<Certainty>,
     closed: AtomicBool,
 }
 
@@ -84,10 +86,28 @@ impl Fanout {
             slots: Semaphore::new(options.parallel.max(1)),
             options,
             links: RwLock::default(),
+            certainty: Arc::default(),
             closed: AtomicBool::new(false),
         });
         tokio::spawn(task::run(Arc::downgrade(&shared), signals));
         Self { shared }
+    }
+
+    /// For the store to ask, before retention, how far the children are.
+    pub fn followers(&self) -> Arc<dyn Followers> {
+        Arc::new(Children(Arc::downgrade(&self.shared)))
+    }
+
+    /// `parent` is getting a child. To be called before it is looked up where copying is to begin, and held until
+    /// [`set_links`](Self::set_links) has been told of the link: retention by what is settled takes nothing meanwhile.
+    pub fn linking(&self, parent: Incarnation) -> Linking {
+        Linking::begin(&self.shared.certainty, parent)
+    }
+
+    /// There may be links that this has not been told of: retention by what is settled takes nothing until
+    /// [`set_links`](Self::set_links) is called.
+    pub fn forget_certainty(&self) {
+        self.shared.certainty.set_known(false);
     }
 
     /// Copies along `links` and no others. When this returns, nothing reaches the children of links that are not among
@@ -115,6 +135,7 @@ impl Fanout {
             }
             shared.signals.set_parents(known.by_parent.keys().copied().collect());
         }
+        shared.certainty.set_known(true);
         // Only now: what is committed from here on is announced.
         for active in to_look_at {
             for partition in (0..active.link().parent_partitions).map(PartitionId) {

@@ -11,6 +11,7 @@
 mod copy;
 mod cursor;
 mod engine;
+mod followers;
 mod lag;
 mod link;
 mod signals;
@@ -25,6 +26,7 @@ use narad_core::{
 };
 
 pub use engine::Fanout;
+pub use followers::{Linking, NotKnownYet};
 pub use signals::Signals;
 
 /// Where the fan-out finds the topics of a link.

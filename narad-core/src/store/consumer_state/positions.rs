@@ -7,7 +7,11 @@ use crate::{
     Result,
     format::Offset,
     plugin::PartitionId,
-    store::{Inner, TopicSpec, layout::PartitionPaths, open_log::OpenLog},
+    store::{
+        Inner, TopicSpec,
+        layout::PartitionPaths,
+        open_log::{Frontier, OpenLog},
+    },
 };
 
 impl Inner {
@@ -107,7 +111,7 @@ impl Inner {
         if let Some(open) = topic.find(spec.incarnation, partition) {
             open.set_frontier(position.frontier);
         } else if let Some(cold) = topic.cold.lock().get_mut(&partition) {
-            cold.frontier = position.frontier;
+            cold.frontier = Frontier::Known(position.frontier);
         }
         if self.committer.record(&topic.consumers, spec.incarnation, partition, position) {
             self.background.position_moved();

@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `10s`, `1m30s`, `1.5s`, `0`. In settings and in `wait` alike.
+//! Durations as people write them: `500ms`, `10s`, `1m30s`, `1.5s`, `0`. In settings and in requests alike.
 //!
 //! Pure: bytes in, a value or an error out, for any text.
 
@@ -96,7 +96,7 @@ fn fraction_of(decimals: &str, unit: u64) -> u64 {
 }
 
 /// Milliseconds for people: `7d`, `8d1h`, `1m30s`, `1s500ms`, `0s`.
-pub(crate) fn shown(ms: u64) -> String {
+pub fn shown(ms: u64) -> String {
     const UNITS: [(u64, &str); 5] =
         [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
     let (mut text, mut rest) = (String::new(), ms);
