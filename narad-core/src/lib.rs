@@ -23,6 +23,10 @@
 )]
 #![cfg_attr(
     feature = "engine",
+    doc = "| [`metrics`] | what the engine counts: failures, each log's work, each call into a plugin |"
+)]
+#![cfg_attr(
+    feature = "engine",
     doc = "| [`store`] | a data directory: lock, paths, open logs, consumer state |"
 )]
 #![cfg_attr(
@@ -39,6 +43,8 @@ pub mod units;
 
 #[cfg(feature = "engine")]
 pub mod log;
+#[cfg(feature = "engine")]
+pub mod metrics;
 #[cfg(feature = "engine")]
 pub mod runtime;
 #[cfg(feature = "engine")]

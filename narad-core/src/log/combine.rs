@@ -5,6 +5,8 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
+use tracing::Span;
+
 use crate::{
     error::{Error, Result},
     format::{Batch, Offset},
@@ -44,6 +46,8 @@ enum Lead {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) batch: Batch,
+    /// What its caller was at.
+    pub(super) span: Span,
     waiter: Waiter,
 }
 
@@ -121,6 +125,10 @@ pub(super) enum Turn {
 }
 
 impl Member {
+    fn new(batch: Batch, waiter: Waiter) -> Self {
+        Self { batch, span: Span::current(), waiter }
+    }
+
     /// Tells whoever waits.
     pub(super) fn finish(self, outcome: Outcome) {
         match self.waiter {
@@ -166,9 +174,7 @@ impl Combiner {
         let seat = Arc::new(Seat::default());
         {
             let mut queue = self.queue.lock();
-            queue
-                .waiting
-                .push_back(Member { batch, waiter: Waiter::Thread(Seated(Some(Arc::clone(&seat)))) });
+            queue.waiting.push_back(Member::new(batch, Waiter::Thread(Seated(Some(Arc::clone(&seat))))));
             if queue.lead != Lead::Taken {
                 queue.lead = Lead::Taken;
                 return (seat, Turn::Lead);
@@ -183,7 +189,7 @@ impl Combiner {
     /// Queues the batch of a future. Returns whether a worker must lead.
     pub(super) fn enter(&self, batch: Batch, deliver: Deliver<Outcome>) -> Next {
         let mut queue = self.queue.lock();
-        queue.waiting.push_back(Member { batch, waiter: Waiter::Future(deliver) });
+        queue.waiting.push_back(Member::new(batch, Waiter::Future(deliver)));
         if queue.lead != Lead::Nobody {
             return Next::Settled;
         }

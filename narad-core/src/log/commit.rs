@@ -12,6 +12,7 @@ use super::{
     Inner,
     buffer::{Drained, Gate},
     combine::{Leading, Member, Next, Turn},
+    observe::tell_records,
     writer::Writer,
 };
 use crate::{
@@ -111,6 +112,7 @@ impl Inner {
         if members.is_empty() {
             return false;
         }
+        let _span = self.commit_span(&members).entered();
         let mut batches: Vec<Batch> =
             members.iter_mut().map(|member| std::mem::take(&mut member.batch)).collect();
         *self.cycle_since.lock() = Some(self.runtime.clock().monotonic());
@@ -147,6 +149,7 @@ impl Inner {
             return Ok(Committed { offsets, advanced: false });
         }
         let end = drained.base.saturating_add(drained.batch.len() as u64);
+        tell_records(drained.batch.len());
         let outcome = match self.make_durable(&mut writer, drained) {
             Ok(()) => {
                 self.advance(&mut writer, end);
@@ -168,9 +171,10 @@ impl Inner {
             writer.count_unsynced(records);
             self.cache_written(base, batch);
         }
-        writer.write(context).map_err(Failure::Clean)?;
+        self.write(writer, context).map_err(Failure::Clean)?;
         self.sync(writer).map_err(Failure::Poison)?;
         writer.verify(context.disk).map_err(Failure::Clean)?;
+        tracing::trace!("verify");
         writer.watermark.release(context.disk).map_err(Failure::Clean)
     }
 

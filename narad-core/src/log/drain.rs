@@ -125,22 +125,28 @@ impl Inner {
         if !writer.owes_write() {
             return Ok(());
         }
-        writer.write(self.write_context())?;
+        self.write(writer, self.write_context())?;
         if writer.is_full(self.options.segment_bytes) {
             self.sync(writer).map_err(|error| self.poison_from_drain(writer, error))?;
         }
         Ok(())
     }
 
-    /// Makes everything written durable, and tells the policy what that has cost. An error poisons the log: the caller
-    /// sees to that.
+    /// Makes everything written durable, counts that and tells the policy what it has cost. An error poisons the log: the
+    /// caller sees to that.
     pub(super) fn sync(&self, writer: &mut Writer) -> Result<()> {
+        if !writer.owes_sync() {
+            return Ok(());
+        }
         let (clock, policy) = (self.runtime.clock(), &self.options.sync);
         let began = clock.monotonic();
         let unsynced = writer.unsynced(began);
-        writer.sync()?;
+        let outcome = writer.sync();
+        let took = clock.monotonic().saturating_sub(began);
+        self.tell_synced(took);
+        outcome?;
         let Some(unsynced) = unsynced else { return Ok(()) };
-        let synced = Synced::new(unsynced, clock.monotonic().saturating_sub(began));
+        let synced = Synced::new(unsynced, took);
         if catch_unwind(AssertUnwindSafe(|| policy.synced(&synced))).is_err() {
             tracing::error!(log = %self.options.identity, policy = policy.name(), "a sync policy panicked over a sync");
         }

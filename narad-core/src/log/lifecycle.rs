@@ -7,6 +7,7 @@ use super::{
     buffer::{Buffer, Gate},
     combine::Combiner,
     notify::{announcements, is_silent},
+    observe::{Recovering, open_span},
     recover::{ActiveSurvey, Survey, commit_time_floor, ensure_dir, survey},
     view::{HotSet, View},
     watermark::WatermarkFile,
@@ -29,6 +30,11 @@ impl Inner {
     /// Opens the partition in `dir`, recovering what a crash left.
     pub(super) fn open(runtime: &Runtime, dir: &Path, mut options: LogOptions) -> Result<Arc<Self>> {
         options.readable.insert(Arc::clone(&options.codec))?;
+        let is_silent = is_silent(&*options.wake);
+        let codec = Arc::clone(&options.codec);
+        let options = options.timed(runtime.metrics());
+        let span = open_span(&options.identity);
+        let _entered = span.enter();
         let disk = &**runtime.disk();
         ensure_dir(disk, dir)?;
         let context = ReadContext { disk, codecs: &options.readable, log: &options.identity };
@@ -39,6 +45,7 @@ impl Inner {
         for _ in 0..survey.damages {
             runtime.metrics().error("storage", "damage");
         }
+        let recovered = Recovering::of(&survey);
         if let Some(active) = &mut survey.active {
             cut_torn_tail(active)?;
         }
@@ -64,7 +71,9 @@ impl Inner {
             cache_id: runtime.cache().new_id(),
             group: Arc::clone(&options.identity.name),
             retention: RwLock::new(Arc::clone(&options.retention)),
-            is_silent: is_silent(&*options.wake),
+            is_silent,
+            codec,
+            metrics: runtime.metrics().log(&options.identity),
             options,
             start: next,
             buffer: Mutex::new(Buffer::new(next)),
@@ -84,6 +93,7 @@ impl Inner {
         if log.retention.read().roll_age().is_some() {
             log.learn_first_write(&mut log.writer.lock());
         }
+        recovered.tell(&log.metrics, &span);
         Ok(log)
     }
 
@@ -181,7 +191,7 @@ impl Inner {
         if let Err(error) = &written {
             tracing::warn!(log = %self.options.identity, %error, "records that nobody committed were lost at close");
         }
-        if let Err(error) = writer.sync() {
+        if let Err(error) = self.sync(writer) {
             self.poison(error.clone());
             self.cut_unknown_tail(writer);
             return Err(error);
@@ -210,7 +220,7 @@ impl Inner {
             self.prepare_segment(writer, drained.base)?;
             writer.encode(drained, context).map_err(|(error, _)| error)?;
         }
-        writer.write(context)
+        self.write(writer, context)
     }
 }
 

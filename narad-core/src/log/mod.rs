@@ -27,6 +27,7 @@ mod lifecycle;
 #[cfg(all(test, feature = "shuttle"))]
 mod models;
 mod notify;
+mod observe;
 mod options;
 mod peek;
 mod read;
@@ -61,6 +62,7 @@ pub use self::{
 use crate::{
     error::{Error, Result},
     format::{Batch, Offset, Record},
+    metrics::LogMetrics,
     plugin::{Codec, LogIdentity, RetentionPolicy, WakeReason},
     runtime::{Runtime, TimerEntry},
     segment::CacheId,
@@ -86,8 +88,11 @@ pub struct Log(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     dir: PathBuf,
-    /// `readable` holds every codec, the one for new frames too.
+    /// `readable` holds every codec, the one for new frames too. Every plugin is timed.
     options: LogOptions,
+    /// The codec for new frames as it was given, which logs of a topic share.
+    codec: Arc<dyn Codec>,
+    metrics: Arc<LogMetrics>,
     cache_id: CacheId,
     /// Names the share of the pool's workers that this log can take.
     group: Arc<str>,
@@ -313,7 +318,7 @@ impl Log {
 
     /// The codec that new frames are written with.
     pub fn codec(&self) -> Arc<dyn Codec> {
-        Arc::clone(&self.0.options.codec)
+        Arc::clone(&self.0.codec)
     }
 
     /// Its directory.
@@ -362,7 +367,8 @@ impl Log {
 
     /// Puts another retention policy in place, roll age included, from the next write and the next sweep on.
     pub fn set_retention(&self, policy: Arc<dyn RetentionPolicy>) {
-        *self.0.retention.write() = policy;
+        let timed = self.0.runtime.metrics().timed_retention(policy);
+        *self.0.retention.write() = timed;
     }
 
     /// Scans a poisoned log again, cuts what lies above its watermark, durably, and lets it take records again. Does

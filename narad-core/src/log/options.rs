@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::plugin::{
-    BatchedSync, Codec, CodecSet, LogIdentity, RetentionDecision, RetentionPolicy, RetentionView, SilentWake,
-    SyncPolicy, WakeNotifier,
+use crate::{
+    metrics::Metrics,
+    plugin::{
+        BatchedSync, Codec, CodecSet, LogIdentity, RetentionDecision, RetentionPolicy, RetentionView,
+        SilentWake, SyncPolicy, WakeNotifier,
+    },
 };
 
 /// The size at which a segment is full, unless told otherwise: 64 MiB.
@@ -47,6 +50,20 @@ impl LogOptions {
             wake: Arc::new(SilentWake),
             segment_bytes: SEGMENT_BYTES,
         }
+    }
+}
+
+impl LogOptions {
+    /// The same with every plugin's calls timed and counted. `codec` is among `readable` already.
+    pub(super) fn timed(mut self, metrics: &Metrics) -> Self {
+        self.readable = metrics.timed_codecs(self.readable);
+        if let Some(codec) = self.readable.get(self.codec.number()) {
+            self.codec = Arc::clone(codec);
+        }
+        self.retention = metrics.timed_retention(self.retention);
+        self.sync = metrics.timed_sync(self.sync);
+        self.wake = metrics.timed_wake(self.wake);
+        self
     }
 }
 

@@ -27,7 +27,7 @@ impl Inner {
     /// Asks the policy, detaches what may go under the view's lock, unlinks it outside.
     pub(super) fn sweep(&self, frontier: Option<Offset>) -> Result<Swept> {
         let swept = self.detach_expired(frontier);
-        self.unlink_detached();
+        self.sweep_span(swept.as_ref().ok()).in_scope(|| self.unlink_detached());
         swept
     }
 
@@ -65,7 +65,7 @@ impl Inner {
         };
         self.hot.forget_below(last.end);
         self.runtime.cache().cut_below(self.cache_id, last.end);
-        self.runtime.metrics().deleted(reason, swept.bytes, swept.records);
+        self.runtime.metrics().deleted(&self.metrics, reason, swept.bytes, swept.records);
         self.unlink_again.lock().extend(gone.iter().map(|entry| entry.segment.path().to_owned()));
         swept
     }

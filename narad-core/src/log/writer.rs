@@ -422,6 +422,11 @@ impl Writer {
         self.written < self.unsynced.len()
     }
 
+    /// Whether something is encoded that no fsync has made durable.
+    pub(super) fn owes_sync(&self) -> bool {
+        !self.unsynced.is_empty()
+    }
+
     /// Bytes that wait for a write to succeed.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.unsynced.len().saturating_sub(self.written) as u64

@@ -165,6 +165,12 @@ impl CodecSet {
         }
     }
 
+    /// The same codecs, each as `change` makes it; a number stays what it was.
+    #[cfg(feature = "engine")]
+    pub(crate) fn map(self, mut change: impl FnMut(Arc<dyn Codec>) -> Arc<dyn Codec>) -> Self {
+        Self(self.0.into_iter().map(|(number, codec)| (number, change(codec))).collect())
+    }
+
     /// The codec of that number.
     pub fn get(&self, number: CodecNumber) -> Option<&Arc<dyn Codec>> {
         self.0.get(&number)

@@ -1,7 +1,6 @@
 //! What the logs of a process share: the disk and the clock, a bounded pool of workers for blocking file I/O, one
 //! timer, the thread for notifiers, the frame cache, and counters.
 
-mod metrics;
 mod notify;
 mod pool;
 mod promise;
@@ -14,7 +13,6 @@ use std::{
     time::Duration,
 };
 
-pub use self::metrics::{Deleted, Metrics};
 use self::{notify::Notifications, pool::Pool, timer::Timer};
 pub(crate) use self::{
     promise::{Deliver, promise},
@@ -23,6 +21,7 @@ pub(crate) use self::{
 use crate::{
     clock::{Clock, SystemClock},
     disk::{Disk, OsDisk, Spares, SparingDisk, Turns},
+    metrics::Metrics,
     plugin::{LogIdentity, WakeNotifier, WakeReason},
     segment::FrameCache,
 };
@@ -91,7 +90,7 @@ impl Runtime {
             timer: Timer::new(Arc::clone(&options.clock), threaded),
             notifications: Notifications::new(threaded),
             cache: FrameCache::new(options.cache_bytes),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(Arc::clone(&options.clock)),
             disk: Arc::<SparingDisk>::clone(&sparing),
             sparing,
             turns: Arc::default(),

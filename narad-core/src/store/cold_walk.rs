@@ -127,7 +127,8 @@ fn try_visit(
     let frontier = store.settled_by_all(topic, spec.incarnation, partition, consumers);
     let end = segments.last().map_or(Offset::ZERO, |last| last.end);
     let view = RetentionView::new(store.runtime.clock().unix_ms(), &segments, end).with_frontier(frontier);
-    if spec.retention.decide(&view).expire == 0 {
+    let policy = store.runtime.metrics().timed_retention(spec.retention.clone());
+    if policy.decide(&view).expire == 0 {
         return Ok(());
     }
     match guard_of_closed(topic, spec, partition) {

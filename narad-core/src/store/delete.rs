@@ -21,6 +21,7 @@ impl Inner {
         let doomed = {
             let mut guarded = topic.directory.lock();
             topic.retire(id);
+            self.runtime.metrics().forget(name, id);
             guarded.look_again();
             match incarnation::owner(disk, &self.layout.topic(name)?)? {
                 Owner::NoDirectory => None,

@@ -132,6 +132,7 @@ impl Guarded<'_> {
                     tenant.retire(old);
                     tenant.vacate();
                 }
+                store.runtime.metrics().forget(name, old);
             })?;
             if before == Owner::Illegible {
                 store.count_error("state_file");

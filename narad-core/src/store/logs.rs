@@ -40,6 +40,12 @@ impl Inner {
         Ok(open)
     }
 
+    /// The same for one who only looks, which keeps no log open.
+    pub(super) fn unused(&self, spec: &TopicSpec, partition: PartitionId) -> Option<Log> {
+        let topic = self.topics.read().get(&spec.name).cloned()?;
+        topic.find(spec.incarnation, partition).map(|open| open.log.clone())
+    }
+
     pub(super) fn log(&self, spec: &TopicSpec, partition: PartitionId) -> Result<Log> {
         if let Some(open) = self.open_log(spec, partition)? {
             return Ok(open.log.clone());
@@ -107,6 +113,11 @@ impl Inner {
             }
         });
         failures.into_inner()
+    }
+
+    /// How many logs are open.
+    pub(super) fn open_count(&self) -> usize {
+        self.topics.read().values().map(|topic| topic.open_count()).sum()
     }
 
     pub(super) fn ailments(&self, patience: Duration) -> Vec<(Arc<str>, PartitionId, Ailment)> {

@@ -88,7 +88,8 @@ fn maintain(store: &Inner, topic: &Topic, codec: &dyn Codec, logs: &[Arc<OpenLog
         if records.is_empty() {
             return Ok(None);
         }
-        codec.maintain(&Sample::new(&records)).map(|()| Some(ends))
+        let calls = store.runtime.metrics().calls("codec", codec.name(), "maintain");
+        calls.time_fallible(|| codec.maintain(&Sample::new(&records))).map(|()| Some(ends))
     }));
     match called {
         Ok(Ok(None)) => {}

@@ -218,6 +218,18 @@ impl Store {
         self.inner.stats(spec, partition)
     }
 
+    /// What an open partition holds; `None` when its log is not open. Looks at memory alone, and does not count as a use.
+    pub fn open_stats(&self, spec: &TopicSpec, partition: PartitionId) -> Option<PartitionStats> {
+        self.inner.unused(spec, partition).map(|log| log.stats().into())
+    }
+
+    /// When a record of an open log was committed, Unix milliseconds; `None` when the log is not open or the record cannot
+    /// be read. Does not count as a use. Blocking.
+    pub fn committed_at_ms(&self, spec: &TopicSpec, partition: PartitionId, offset: Offset) -> Option<i64> {
+        let log = self.inner.unused(spec, partition)?;
+        log.read(offset).ok().map(|record| record.committed_at_ms)
+    }
+
     /// The open logs that take no messages now: poisoned ones, and those whose commit has run for `patience`. Looks at
     /// memory alone, so that it answers while a disk hangs.
     pub fn ailments(&self, patience: Duration) -> Vec<(Arc<str>, PartitionId, Ailment)> {
@@ -298,6 +310,7 @@ impl Store {
             cold_panics: count(&counters.cold_panics),
             reaper_restarts: count(&counters.reaper_restarts),
             lost_to_retention: count(&counters.lost_to_retention),
+            open_logs: self.inner.open_count(),
         }
     }
 

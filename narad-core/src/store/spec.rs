@@ -180,6 +180,8 @@ pub struct StoreCounts {
     pub reaper_restarts: u64,
     /// Offsets that retention took before they were settled, found when their position was recovered.
     pub lost_to_retention: u64,
+    /// Logs that are open now: `narad_open_partition_logs`.
+    pub open_logs: usize,
 }
 
 /// A partition that could not be opened.

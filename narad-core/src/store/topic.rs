@@ -73,6 +73,11 @@ impl Topic {
         self.logs.read().values().cloned().collect()
     }
 
+    /// How many there are.
+    pub(super) fn open_count(&self) -> usize {
+        self.logs.read().len()
+    }
+
     /// Retires every incarnation but `id` that has a log open.
     pub(super) fn retire_others(&self, id: Incarnation) {
         let mut others: Vec<_> = self.open_logs().iter().map(|open| open.incarnation).collect();

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use super::{
     BrokerError,
-    counters::{TopicCounts, TopicLife},
+    counters::{PartitionCounters, TopicLife},
     plugins::Plugins,
 };
 use crate::{
@@ -41,9 +41,16 @@ pub(super) struct TopicEntry {
     pub(super) topic: Topic,
     pub(super) queue: QueueTopic,
     pub(super) life: Arc<TopicLife>,
+    /// By partition; they are the life's.
+    pub(super) counters: Vec<Arc<PartitionCounters>>,
 }
 
 impl TopicEntry {
+    /// The counters of a partition that the topic has.
+    pub(super) fn counters(&self, partition: PartitionId) -> Option<&PartitionCounters> {
+        self.counters.get(partition.0 as usize).map(|counters| &**counters)
+    }
+
     pub(super) fn spec(&self) -> &Arc<TopicSpec> {
         &self.queue.spec
     }
@@ -152,7 +159,8 @@ impl Catalog {
             max_in_flight: topic.max_in_flight_per_partition,
             max_acked_ahead: topic.max_acked_ahead_per_partition,
         };
-        let entry = Arc::new(TopicEntry { topic, queue, life });
+        let counters = life.counters(topic.partitions);
+        let entry = Arc::new(TopicEntry { topic, queue, life, counters });
         let cached = Cached { entry: Arc::clone(&entry), checked: AtomicU64::new(version) };
         entries.insert(Arc::clone(&entry.topic.name), cached);
         Ok(entry)
@@ -174,26 +182,12 @@ impl Catalog {
         self.entries.write().remove(name);
     }
 
-    /// The counts of every topic that was used since the start.
-    pub(super) fn counts(&self) -> Vec<TopicCounts> {
-        let mut counts: Vec<_> = self
-            .entries
-            .read()
-            .values()
-            .map(|cached| {
-                let life = &cached.entry.life;
-                TopicCounts {
-                    topic: Arc::clone(&cached.entry.topic.name),
-                    partitions: life.counts(),
-                    empty: life.empty.load(Ordering::Relaxed),
-                    extended: life.extended.load(Ordering::Relaxed),
-                    released: life.released.load(Ordering::Relaxed),
-                    rejections: life.rejections(),
-                }
-            })
-            .collect();
-        counts.sort_by(|a, b| a.topic.cmp(&b.topic));
-        counts
+    /// Every topic that is known, by name: those of the start, and those that were used since.
+    pub(super) fn entries(&self) -> Vec<Arc<TopicEntry>> {
+        let mut entries: Vec<_> =
+            self.entries.read().values().map(|cached| Arc::clone(&cached.entry)).collect();
+        entries.sort_by(|one, other| one.topic.name.cmp(&other.topic.name));
+        entries
     }
 }
 

@@ -1,14 +1,20 @@
 //! Consume, settle and replay.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use narad_core::{
     Error,
+    clock::Clock,
     format::{Offset, Record},
     plugin::PartitionId,
 };
 
-use super::{Broker, BrokerError, catalog::TopicEntry, produce::check_partition};
+use super::{
+    Broker, BrokerError,
+    catalog::TopicEntry,
+    counters::{Outcome, TopicLife},
+    produce::check_partition,
+};
 use crate::queue::{Consume, Delivery, QueueError, Receipt, Settle};
 
 /// What a replay found at an offset.
@@ -18,6 +24,21 @@ pub enum Replayed {
     Record(Record),
     /// Nothing was committed there yet.
     PastTheEnd,
+}
+
+/// A consume that runs. Counted when it ends, also when its client leaves and it is dropped.
+struct Waiting<'a> {
+    life: &'a TopicLife,
+    clock: &'a dyn Clock,
+    since: Duration,
+    outcome: Outcome,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let took = self.clock.monotonic().saturating_sub(self.since);
+        self.life.waits.of(self.outcome).observe(took);
+    }
 }
 
 impl Broker {
@@ -31,21 +52,32 @@ impl Broker {
         if let Some(partition) = request.partition {
             check_partition(partition, entry.topic.partitions)?;
         }
+        let clock = self.0.runtime.clock();
+        let mut wait = Waiting {
+            life: &entry.life,
+            clock: &**clock,
+            since: clock.monotonic(),
+            outcome: Outcome::Cancelled,
+        };
         let deliveries = match self.0.queues.consume(&entry.queue, request).await {
             Ok(deliveries) => deliveries,
             Err(QueueError::Storage(error)) => return Err(self.failed(&entry, error).await),
             Err(error) => return Err(error.into()),
         };
+        wait.outcome = match (deliveries.is_empty(), request.wait.is_zero()) {
+            (false, _) => Outcome::Hit,
+            (true, false) => Outcome::Timeout,
+            (true, true) => Outcome::NoWait,
+        };
+        drop(wait);
         if deliveries.is_empty() {
             self.still_there(&entry).await?;
             entry.life.empty.fetch_add(1, Ordering::Relaxed);
         }
         for delivery in &deliveries {
-            let bytes = delivery.record.payload.len() as u64;
-            entry.life.count(delivery.partition, |counts| {
-                counts.consumed += 1;
-                counts.consumed_bytes += bytes;
-            });
+            if let Some(counters) = entry.counters(delivery.partition) {
+                counters.consumed(delivery.record.payload.len() as u64);
+            }
         }
         Ok(deliveries)
     }

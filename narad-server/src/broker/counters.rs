@@ -2,26 +2,110 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
 };
 
-use narad_core::plugin::PartitionId;
+use narad_core::{
+    metrics::{Histogram, WAIT_BOUNDS},
+    plugin::PartitionId,
+};
 use parking_lot::Mutex;
 
 use super::in_flight::InFlight;
 
 /// Counts of one partition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PartitionCounts {
-    /// Messages acknowledged to producers.
-    pub produced: u64,
-    /// Bytes of their payloads.
-    pub produced_bytes: u64,
-    /// Messages handed to consumers, repeats included.
-    pub consumed: u64,
-    /// Bytes of their payloads.
-    pub consumed_bytes: u64,
+#[derive(Debug, Default)]
+pub(super) struct PartitionCounters {
+    produced: Flow,
+    consumed: Flow,
+}
+
+/// Messages that passed.
+#[derive(Debug, Default)]
+struct Flow {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Flow {
+    fn count(&self, bytes: u64) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> (u64, u64) {
+        (self.messages.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+impl PartitionCounters {
+    /// A message with a payload of `bytes` was acknowledged to its producer.
+    pub(super) fn produced(&self, bytes: u64) {
+        self.produced.count(bytes);
+    }
+
+    /// A message with a payload of `bytes` was handed to a consumer.
+    pub(super) fn consumed(&self, bytes: u64) {
+        self.consumed.count(bytes);
+    }
+
+    /// Messages and bytes, produced and consumed; `None` when nothing has passed.
+    pub(super) fn read(&self) -> Option<[(u64, u64); 2]> {
+        let read = [self.produced.read(), self.consumed.read()];
+        (read != [(0, 0); 2]).then_some(read)
+    }
+}
+
+/// How a consume ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It got something.
+    Hit,
+    /// It waited for nothing.
+    Timeout,
+    /// Its client left, or it failed.
+    Cancelled,
+    /// It got nothing, and did not want to wait.
+    NoWait,
+}
+
+impl Outcome {
+    pub(super) const ALL: [Self; 4] = [Self::Hit, Self::Timeout, Self::Cancelled, Self::NoWait];
+
+    /// As a label.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::NoWait => "no_wait",
+        }
+    }
+}
+
+/// How long consumes took, by their outcome.
+#[derive(Debug)]
+pub(super) struct Waits([Histogram; 4]);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self([const { Histogram::new(WAIT_BOUNDS) }; 4])
+    }
+}
+
+impl Waits {
+    pub(super) fn of(&self, outcome: Outcome) -> &Histogram {
+        let [hit, timeout, cancelled, no_wait] = &self.0;
+        match outcome {
+            Outcome::Hit => hit,
+            Outcome::Timeout => timeout,
+            Outcome::Cancelled => cancelled,
+            Outcome::NoWait => no_wait,
+        }
+    }
 }
 
 /// What belongs to a topic's life and outlasts a change of its settings.
@@ -35,9 +119,11 @@ pub(super) struct TopicLife {
     pub(super) extended: AtomicU64,
     /// Leases given back.
     pub(super) released: AtomicU64,
+    /// How long consumes took.
+    pub(super) waits: Waits,
     /// Produces that were not answered yet.
     pub(super) in_flight: InFlight,
-    partitions: Mutex<BTreeMap<PartitionId, PartitionCounts>>,
+    partitions: Mutex<Vec<Arc<PartitionCounters>>>,
     rejections: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -51,34 +137,18 @@ impl TopicLife {
         self.rejections.lock().clone()
     }
 
-    pub(super) fn count(&self, partition: PartitionId, change: impl FnOnce(&mut PartitionCounts)) {
-        change(self.partitions.lock().entry(partition).or_default());
+    /// The counters of the first `partitions` partitions, made on first use.
+    pub(super) fn counters(&self, partitions: u32) -> Vec<Arc<PartitionCounters>> {
+        let mut counters = self.partitions.lock();
+        let wanted = partitions as usize;
+        if counters.len() < wanted {
+            counters.resize_with(wanted, Arc::default);
+        }
+        counters.iter().take(wanted).cloned().collect()
     }
 
     pub(super) fn next_partition(&self, partitions: u32) -> PartitionId {
         let turn = self.round_robin.fetch_add(1, Ordering::Relaxed);
         PartitionId(turn.checked_rem(partitions).unwrap_or(0))
     }
-
-    pub(super) fn counts(&self) -> BTreeMap<PartitionId, PartitionCounts> {
-        self.partitions.lock().clone()
-    }
-}
-
-/// Counts of a topic, for the metrics.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct TopicCounts {
-    /// The topic.
-    pub topic: std::sync::Arc<str>,
-    /// By partition; those that have seen nothing are left out.
-    pub partitions: BTreeMap<PartitionId, PartitionCounts>,
-    /// Consumes that were answered with nothing.
-    pub empty: u64,
-    /// Leases renewed.
-    pub extended: u64,
-    /// Leases given back.
-    pub released: u64,
-    /// Messages that were not taken, by reason.
-    pub rejections: BTreeMap<&'static str, u64>,
 }

@@ -5,10 +5,13 @@
 mod catalog;
 mod consume;
 mod counters;
+mod data_dir;
 mod directories;
 mod error;
 mod in_flight;
 mod links;
+mod metrics;
+mod partitions;
 mod plugins;
 mod produce;
 mod readiness;
@@ -29,10 +32,12 @@ use narad_core::{
 
 use rustix::process::{Resource, getrlimit};
 
-use self::{catalog::Catalog, plugins::Plugins, readiness::Startup, schemas::Checkers, wake::Both};
+use self::{
+    catalog::Catalog, data_dir::DataDir, partitions::PartitionLooks, plugins::Plugins, readiness::Startup,
+    schemas::Checkers, wake::Both,
+};
 pub use self::{
     consume::Replayed,
-    counters::{PartitionCounts, TopicCounts},
     error::BrokerError,
     links::{Child, MAX_DELAY_MS},
     plugins::{check_plugins, default_plugins},
@@ -70,6 +75,8 @@ struct Inner {
     defaults: TopicDefaults,
     node_id: String,
     startup: Startup,
+    partition_gauges: PartitionLooks,
+    data_dir: DataDir,
 }
 
 impl std::fmt::Debug for Broker {
@@ -99,6 +106,7 @@ impl Broker {
         config: &Config,
         adjust: impl FnOnce(&mut StoreOptions),
     ) -> Result<Self, BrokerError> {
+        let startup = Startup::begin(&runtime);
         let mut options = store_options(&config.storage);
         adjust(&mut options);
         // A configuration that cannot be used leaves the directory as it is.
@@ -130,7 +138,9 @@ impl Broker {
             checkers: Checkers::default(),
             defaults: config.topic.clone(),
             node_id: config.node.id.clone(),
-            startup: Startup::default(),
+            startup,
+            partition_gauges: PartitionLooks::default(),
+            data_dir: DataDir::new(config.storage.data_dir.clone()),
         }));
         broker.open_partitions();
         broker.follow_links();

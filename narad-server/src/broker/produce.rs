@@ -79,10 +79,9 @@ impl Broker {
             return Err(error.into());
         }
         for (partition, bytes) in sizes {
-            entry.life.count(partition, |counts| {
-                counts.produced += 1;
-                counts.produced_bytes += bytes;
-            });
+            if let Some(counters) = entry.counters(partition) {
+                counters.produced(bytes);
+            }
         }
         Ok(())
     }

@@ -1,8 +1,14 @@
 //! Whether the broker is ready: startup opens every partition first (engine rule ST-03).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use narad_core::store::{Ailment, OpenFailure};
+use narad_core::{
+    runtime::Runtime,
+    store::{Ailment, OpenFailure},
+};
 use parking_lot::Mutex;
 
 use super::{Broker, BrokerError};
@@ -30,8 +36,45 @@ pub enum Readiness {
 }
 
 /// The state of the startup.
-#[derive(Debug, Default)]
-pub(super) struct Startup(Mutex<Progress>);
+#[derive(Debug)]
+pub(super) struct Startup {
+    progress: Mutex<Progress>,
+    runtime: Runtime,
+    began: Duration,
+    took: OnceLock<Duration>,
+}
+
+impl Startup {
+    /// It begins now.
+    pub(super) fn begin(runtime: &Runtime) -> Self {
+        let began = runtime.clock().monotonic();
+        Self { progress: Mutex::default(), runtime: runtime.clone(), began, took: OnceLock::new() }
+    }
+
+    /// How long it took until every partition was open, or found to be damaged; `None` while it goes on.
+    pub(super) fn took(&self) -> Option<Duration> {
+        self.took.get().copied()
+    }
+
+    fn end(&self, progress: Progress) {
+        *self.progress.lock() = progress;
+        let took = *self.took.get_or_init(|| self.runtime.clock().monotonic().saturating_sub(self.began));
+        let (mut opened, mut scanned, mut cut, mut gaps) = (0u64, 0u64, 0u64, 0u64);
+        for log in self.runtime.metrics().logs() {
+            let found = log.recovered();
+            opened += found.opens.min(1);
+            (scanned, cut, gaps) = (scanned + found.scanned_bytes, cut + found.cut_bytes, gaps + found.gaps);
+        }
+        tracing::info!(
+            seconds = took.as_secs_f64(),
+            logs = opened,
+            bytes_scanned = scanned,
+            bytes_truncated = cut,
+            gaps,
+            "every partition was opened"
+        );
+    }
+}
 
 #[derive(Debug, Default)]
 enum Progress {
@@ -54,13 +97,13 @@ impl Broker {
                     Err(BrokerError::Stopped) => return,
                     Err(error) => {
                         tracing::error!(%error, "the partitions could not be opened; trying again");
-                        *broker.0.startup.0.lock() = Progress::Waiting(error.to_string());
+                        *broker.0.startup.progress.lock() = Progress::Waiting(error.to_string());
                     }
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(10));
             };
-            *broker.0.startup.0.lock() = progress;
+            broker.0.startup.end(progress);
         });
     }
 
@@ -82,7 +125,7 @@ impl Broker {
 
     /// Whether startup has finished, and what does not work.
     pub async fn readiness(&self) -> Readiness {
-        let failures = match &*self.0.startup.0.lock() {
+        let failures = match &*self.0.startup.progress.lock() {
             Progress::Opening => {
                 return Readiness::Starting { reason: "partitions are being opened".to_owned() };
             }

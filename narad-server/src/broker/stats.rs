@@ -8,7 +8,7 @@ use narad_core::{
     store::{PartitionStats, StoreCounts, TopicSpec},
 };
 
-use super::{Broker, BrokerError, TopicCounts, produce::check_partition};
+use super::{Broker, BrokerError, produce::check_partition};
 use crate::{fanout::LinkStats, meta::Topic};
 
 /// How long a scrape waits for the disk.
@@ -44,8 +44,6 @@ pub struct PartitionReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Gauges {
-    /// By topic, those that were used since the start.
-    pub topics: Vec<TopicCounts>,
     /// Messages acknowledged and not yet in their partitions.
     pub backlog: u64,
     /// Whether the produce WAL takes nothing.
@@ -84,7 +82,6 @@ impl Broker {
     /// Numbers for the metrics. Answers within a second, even when the disk does not.
     pub async fn gauges(&self) -> Gauges {
         Gauges {
-            topics: self.0.catalog.counts(),
             backlog: self.0.ingress.backlog(),
             wal_failed: self.0.ingress.failure().is_some(),
             available_bytes: self.available_bytes().await,

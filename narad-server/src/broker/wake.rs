@@ -10,7 +10,7 @@ pub(super) struct Both(pub(super) Arc<dyn WakeNotifier>, pub(super) Arc<dyn Wake
 
 impl WakeNotifier for Both {
     fn name(&self) -> &str {
-        "both"
+        "broker"
     }
 
     fn wake(&self, log: &LogIdentity, reason: WakeReason) {

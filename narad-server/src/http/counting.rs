@@ -1,8 +1,12 @@
-//! Counts requests by route, method and status.
+//! Counts requests and times them, by route, method and status.
 
 use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use axum::{
@@ -11,24 +15,58 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use parking_lot::Mutex;
+use narad_core::metrics::{Histogram, WAIT_BOUNDS};
+use parking_lot::RwLock;
 
 use super::App;
+use crate::telemetry::{
+    families::{Families, Labels},
+    names,
+};
 
 /// Requests answered, by route (the pattern, never the path), method and status; and those under way.
 #[derive(Debug, Default)]
 pub(super) struct RequestCounts {
-    answered: Mutex<BTreeMap<(String, &'static str, u16), u64>>,
+    routes: RwLock<HashMap<String, Arc<RouteCounts>>>,
     in_flight: AtomicU64,
 }
 
+/// Those of one route.
+#[derive(Debug, Default)]
+struct RouteCounts(RwLock<BTreeMap<(&'static str, u16), Arc<Histogram>>>);
+
 impl RequestCounts {
-    pub(super) fn answered(&self) -> BTreeMap<(String, &'static str, u16), u64> {
-        self.answered.lock().clone()
+    /// Adds the series of requests.
+    pub(super) fn collect(&self, out: &mut Families) {
+        out.add(names::HTTP_IN_FLIGHT, &Labels::none(), self.in_flight.load(Ordering::Relaxed));
+        let routes: BTreeMap<String, Arc<RouteCounts>> =
+            self.routes.read().iter().map(|(route, counts)| (route.clone(), Arc::clone(counts))).collect();
+        for (route, counts) in routes {
+            for ((method, status), durations) in counts.0.read().iter() {
+                let Some(durations) = durations.snapshot() else { continue };
+                let labels =
+                    Labels::new([("route", &route), ("method", method), ("status", &status.to_string())]);
+                out.add(names::HTTP_REQUESTS, &labels, durations.count());
+                out.add(names::HTTP_DURATION, &labels, durations);
+            }
+        }
     }
 
-    pub(super) fn in_flight(&self) -> u64 {
-        self.in_flight.load(Ordering::Relaxed)
+    fn route(&self, route: &str) -> Arc<RouteCounts> {
+        if let Some(known) = self.routes.read().get(route) {
+            return Arc::clone(known);
+        }
+        Arc::clone(self.routes.write().entry(route.to_owned()).or_default())
+    }
+}
+
+impl RouteCounts {
+    fn answered(&self, method: &'static str, status: u16) -> Arc<Histogram> {
+        if let Some(known) = self.0.read().get(&(method, status)) {
+            return Arc::clone(known);
+        }
+        let made = || Arc::new(Histogram::new(WAIT_BOUNDS));
+        Arc::clone(self.0.write().entry((method, status)).or_insert_with(made))
     }
 }
 
@@ -51,15 +89,15 @@ impl Drop for InFlight<'_> {
 pub(super) async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
     let counts = &app.0.requests;
     let _in_flight = InFlight::new(&counts.in_flight);
-    let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
-    let method = known(request.method());
+    let route = counts.route(request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str));
+    let (method, since) = (known(request.method()), Instant::now());
     let response = next.run(request).await;
-    *counts.answered.lock().entry((route, method, response.status().as_u16())).or_default() += 1;
+    route.answered(method, response.status().as_u16()).observe(since.elapsed());
     response
 }
 
 /// A label with a bound on its values: anybody can make up a method.
-fn known(method: &Method) -> &'static str {
+pub(super) fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

@@ -40,6 +40,7 @@ use self::{counting::RequestCounts, encoding::Decoders, error::ApiError, identit
 use crate::{
     broker::Broker,
     config::{Config, Http},
+    telemetry::families::Families,
 };
 
 /// The route that leases: a GET that changes state.
@@ -119,6 +120,14 @@ impl App {
     /// From here on `/healthz` answers 503.
     pub fn begin_shutdown(&self) {
         self.0.shutting_down.store(true, Ordering::Release);
+    }
+
+    /// Every series of the server: the broker's, and those of requests.
+    pub async fn collect(&self) -> Families {
+        let mut families = Families::default();
+        self.0.broker.collect(&mut families).await;
+        self.0.requests.collect(&mut families);
+        families
     }
 
     fn broker(&self) -> &Broker {

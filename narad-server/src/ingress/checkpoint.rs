@@ -13,7 +13,7 @@ use narad_core::{
     Error,
     disk::{Disk, DiskExt, File, FileExt, OpenMode, parent_of},
     format::Offset,
-    runtime::Metrics,
+    metrics::Metrics,
 };
 
 const FILE_NAME: &str = "checkpoint";
