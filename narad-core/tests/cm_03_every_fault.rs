@@ -17,9 +17,12 @@ use narad_core::{
 use write_path::{Bench, segments_of};
 
 /// So small that the history rolls several times.
-const SEGMENT: u64 = 400;
+const SMALL: u64 = 400;
+/// So large that the segment is prepared: its frames are written over zeros.
+const PREPARED: u64 = 1 << 20;
 
 struct History {
+    segment_bytes: u64,
     bench: Bench,
     model: Model,
     fault: Option<FaultId>,
@@ -29,10 +32,10 @@ struct History {
 }
 
 impl History {
-    fn run(fault: Option<Fault>, crashes: u64) -> Self {
+    fn run(segment_bytes: u64, fault: Option<Fault>, crashes: u64) -> Self {
         let bench = Bench::new(7);
         let fault = fault.map(|fault| bench.disk.inject(fault));
-        let mut history = Self { bench, model: Model::default(), fault, exact: true, crashes };
+        let mut history = Self { segment_bytes, bench, model: Model::default(), fault, exact: true, crashes };
         history.script();
         history
     }
@@ -94,7 +97,7 @@ impl History {
     }
 
     fn try_open(&self) -> Result<Log> {
-        self.bench.try_open(segments_of(SEGMENT))
+        self.bench.try_open(segments_of(self.segment_bytes))
     }
 
     /// A commit that fails is tried again, as a caller would, and then lands.
@@ -162,43 +165,52 @@ impl History {
     }
 }
 
-fn calls() -> u64 {
-    let history = History::run(None, 0);
+fn calls(segment_bytes: u64) -> u64 {
+    let history = History::run(segment_bytes, None, 0);
     let disk: &SimDisk = &history.bench.disk;
     disk.calls().len() as u64
 }
 
 #[test]
 fn cm_03_the_history_itself_keeps_the_rules() {
-    let history = History::run(None, 20);
+    let history = History::run(SMALL, None, 20);
     assert!(history.bench.segments().len() >= 3, "it rolls: {:?}", history.bench.segments());
+    assert_eq!(history.model.acked().len(), 26);
+    let history = History::run(PREPARED, None, 20);
+    assert_eq!(history.bench.segments(), [0]);
+    let zeros = history.bench.disk.calls().into_iter().filter(|call| call.kind == CallKind::Write);
+    assert!(zeros.map(|call| call.bytes).max() >= Some(16 << 10), "zeros are written ahead of the frames");
     assert_eq!(history.model.acked().len(), 26);
 }
 
 #[test]
 fn cm_03_every_disk_call_fails_in_turn_and_no_acknowledged_record_is_lost() {
     let failures = [Failure::Io, Failure::NoSpace, Failure::TooManyFiles, Failure::AccessDenied];
-    for call in 1..=calls() {
-        for failure in failures {
-            eprintln!("call {call}: {failure:?}");
-            let history = History::run(Some(Fault::fail_all(failure).at(call)), 2);
-            assert!(history.struck(), "call {call} was reached");
+    for segment_bytes in [SMALL, PREPARED] {
+        for call in 1..=calls(segment_bytes) {
+            for failure in failures {
+                eprintln!("segments of {segment_bytes}, call {call}: {failure:?}");
+                let history = History::run(segment_bytes, Some(Fault::fail_all(failure).at(call)), 2);
+                assert!(history.struck(), "call {call} was reached");
+            }
         }
     }
 }
 
 #[test]
 fn cm_03_every_write_is_cut_short_in_turn_and_the_rest_fails() {
-    let writes = {
-        let history = History::run(None, 0);
-        history.bench.disk.count(CallKind::Write) as u64
-    };
-    for write in 1..=writes {
-        for bytes in [0, 1, 2, 26, 27, 28, 60] {
-            eprintln!("write {write}: {bytes} bytes");
-            let bench_fault = Fault::shorten(CallKind::Write, bytes).at(write);
-            let history = History::run(Some(bench_fault), 1);
-            assert!(history.struck(), "write {write} was reached");
+    for segment_bytes in [SMALL, PREPARED] {
+        let writes = {
+            let history = History::run(segment_bytes, None, 0);
+            history.bench.disk.count(CallKind::Write) as u64
+        };
+        for write in 1..=writes {
+            for bytes in [0, 1, 2, 26, 27, 28, 60] {
+                eprintln!("segments of {segment_bytes}, write {write}: {bytes} bytes");
+                let bench_fault = Fault::shorten(CallKind::Write, bytes).at(write);
+                let history = History::run(segment_bytes, Some(bench_fault), 1);
+                assert!(history.struck(), "write {write} was reached");
+            }
         }
     }
 }
@@ -206,7 +218,7 @@ fn cm_03_every_write_is_cut_short_in_turn_and_the_rest_fails() {
 #[test]
 fn cm_03_every_interrupted_call_is_tried_again_at_once() {
     for kind in [CallKind::Read, CallKind::Write] {
-        let history = History::run(Some(Fault::fail(kind, Failure::Interrupted).at(3)), 0);
+        let history = History::run(SMALL, Some(Fault::fail(kind, Failure::Interrupted).at(3)), 0);
         assert!(history.struck());
         assert_eq!(history.bench.errors("commit"), 0, "{kind:?}");
     }

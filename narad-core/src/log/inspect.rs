@@ -82,8 +82,10 @@ pub struct Summary {
     pub high_watermark: Offset,
     /// Segment files that take part.
     pub segments: usize,
-    /// Bytes behind the last valid frame, which an open would cut.
+    /// Bytes behind the last valid frame that hold something and are no frame: an open would cut them.
     pub torn_tail_bytes: u64,
+    /// Zeros behind the last valid frame: prepared for frames to come. An open would cut them too.
+    pub prepared_bytes: u64,
 }
 
 /// Who is told: it can end the inspection early with `Break`.
@@ -114,6 +116,7 @@ pub fn inspect(
         high_watermark: stated.unwrap_or(next),
         segments: sealed.len() + usize::from(active.is_some()),
         torn_tail_bytes: active.as_ref().map_or(0, |active| active.torn_bytes()),
+        prepared_bytes: active.as_ref().map_or(0, |active| active.prepared_bytes()),
     };
     let mut inspection = Inspection { context, visit };
     let ends = sealed.iter().skip(1).map(|next| next.base);
@@ -160,10 +163,12 @@ impl Inspection<'_, '_> {
                 }
                 Step::Misplaced { pos } => self.tell(Inspected::Misplaced { segment: path, pos }),
                 Step::Damage { lost, .. } => self.gap(lost),
-                Step::Torn { .. } | Step::End if bounds.end == Offset::MAX => {
+                Step::Zeros { .. } | Step::Torn { .. } | Step::End if bounds.end == Offset::MAX => {
                     return Ok(ControlFlow::Continue(()));
                 }
-                Step::Torn { .. } | Step::End => return Ok(self.gap(expected..bounds.end)),
+                Step::Zeros { .. } | Step::Torn { .. } | Step::End => {
+                    return Ok(self.gap(expected..bounds.end));
+                }
             };
             if flow.is_break() {
                 return Ok(flow);

@@ -47,12 +47,12 @@ impl Inner {
         }
         let recovered = Recovering::of(&survey);
         if let Some(active) = &mut survey.active {
-            cut_torn_tail(active)?;
+            cut_tail(active)?;
         }
         let boundary = survey.high_watermark();
         let needs_sync = survey.stated.is_none();
         let floor = commit_time_floor(survey.newest_ms, runtime.clock().unix_ms(), dir);
-        let mut writer = Writer::new(WatermarkFile::new(disk, dir), floor);
+        let mut writer = Writer::new(WatermarkFile::new(disk, dir), floor, options.prepare_segments);
         // Without a statement the boundary comes from frames that a dead process may never have synced: nothing shown
         // now may be taken back by a power loss.
         if needs_sync
@@ -127,7 +127,8 @@ impl Inner {
             found = self.survey()?;
         }
         // What is known of `hwm` stays known: a failed attempt to empty it is not undone by looking at it again.
-        let mut fresh = Writer::new(writer.watermark.clone(), writer.newest_ms);
+        let mut fresh =
+            Writer::new(writer.watermark.clone(), writer.newest_ms, self.options.prepare_segments);
         let recovered = found.next;
         let (mut view, _) = adopt(found, Offset::ZERO, &mut fresh);
         // What a sweep took off and could not unlink yet is still there, and stays gone.
@@ -201,6 +202,9 @@ impl Inner {
             let base = writer.committed_end().unwrap_or_default().max(boundary);
             _ = self.roll(writer, base).inspect_err(|error| tracing::warn!(%error, "not rolled at close"));
         }
+        _ = writer
+            .trim(&**self.runtime.disk())
+            .inspect_err(|error| tracing::warn!(%error, "zeros stay behind the frames at close"));
         writer.watermark.write(&**self.runtime.disk(), boundary)?;
         written
     }
@@ -224,13 +228,15 @@ impl Inner {
     }
 }
 
-/// Cuts what lies behind the last valid frame, durably.
-fn cut_torn_tail(active: &mut ActiveSurvey) -> Result<()> {
+/// Cuts what lies behind the last valid frame, durably: what a crash tore, or what was prepared for frames to come.
+fn cut_tail(active: &mut ActiveSurvey) -> Result<()> {
     let path = &active.segment.path;
-    if active.torn_bytes() == 0 {
-        return Ok(());
+    let (pos, bytes) = (active.place.pos, active.tail_bytes());
+    match (active.torn_bytes(), active.prepared_bytes()) {
+        (0, 0) => return Ok(()),
+        (0, _) => tracing::debug!(path = %path.display(), pos, bytes, "cutting zeros behind the last frame"),
+        _ => tracing::warn!(path = %path.display(), pos, bytes, "cutting a torn tail"),
     }
-    tracing::warn!(path = %path.display(), pos = active.place.pos, bytes = active.torn_bytes(), "cutting a torn tail");
     active.file.set_len(active.place.pos).map_err(|error| Error::io("truncate", path, error))?;
     active.file.sync_data().map_err(|error| Error::io("fsync", path, error))?;
     active.segment.len = active.place.pos;
@@ -250,7 +256,7 @@ fn adopt(survey: Survey, boundary: Offset, writer: &mut Writer) -> (View, Offset
     let mut view = View::recovered(&sealed, sealed_end);
     view.oldest_if_empty = oldest;
     if let Some(active) = active {
-        let has_tail = boundary < next || active.torn_bytes() > 0;
+        let has_tail = boundary < next || active.tail_bytes() > 0;
         let segment = writer.resume(active, has_tail, newest_ms);
         view.push_active(segment, None);
     }

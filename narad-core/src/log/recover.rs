@@ -39,12 +39,24 @@ pub(super) struct ActiveSurvey {
     pub(super) place: Place,
     /// Runs of offsets that are lost to damage; each was logged.
     damages: u64,
+    /// Whether nothing but zeros lies behind the last valid frame.
+    ends_in_zeros: bool,
 }
 
 impl ActiveSurvey {
-    /// Bytes behind the last valid frame: the torn tail.
-    pub(super) fn torn_bytes(&self) -> u64 {
+    /// Bytes behind the last valid frame.
+    pub(super) fn tail_bytes(&self) -> u64 {
         self.segment.len - self.place.pos
+    }
+
+    /// Those of a torn tail.
+    pub(super) fn torn_bytes(&self) -> u64 {
+        if self.ends_in_zeros { 0 } else { self.tail_bytes() }
+    }
+
+    /// Those that were prepared for frames to come.
+    pub(super) fn prepared_bytes(&self) -> u64 {
+        self.tail_bytes() - self.torn_bytes()
     }
 }
 
@@ -160,7 +172,7 @@ pub(super) fn survey(
 /// tells that the segment before it goes on past its name.
 fn empty_passed_over(survey: &ActiveSurvey) -> Result<()> {
     let path = &survey.segment.path;
-    if survey.place.pos > 0 || survey.torn_bytes() == 0 {
+    if survey.place.pos > 0 || survey.tail_bytes() == 0 {
         return Ok(());
     }
     survey.file.set_len(0).map_err(|error| Error::io("truncate", path, error))?;
@@ -189,6 +201,7 @@ fn walk(
         None => Arc::clone(&file),
     };
     let mut walked = walk_up_to(segment.len, &read, &segment)?;
+    let ends_in_zeros = walked.ends_in_zeros;
     for _ in 1..MAX_WALKS {
         let end = walked.index.place().pos;
         if end == walked.len || walked.damages == 0 {
@@ -199,7 +212,7 @@ fn walk(
     let Walked { index, last, damages, .. } = walked;
     let place = index.place();
     let last = last.map(|(pos, header)| (Arc::clone(&file), pos, header));
-    Ok((ActiveSurvey { segment, file, index, place, damages }, last))
+    Ok((ActiveSurvey { segment, file, index, place, damages, ends_in_zeros }, last))
 }
 
 struct Walked {
@@ -207,13 +220,15 @@ struct Walked {
     index: SparseIndex,
     last: Option<(u64, FrameHeader)>,
     damages: u64,
+    ends_in_zeros: bool,
 }
 
 fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<Walked> {
     let path = &segment.path;
     let start = Place { pos: 0, expected: segment.base };
     let mut walk = Walk::new(Arc::clone(file), len, start, Offset::MAX);
-    let mut walked = Walked { len, index: SparseIndex::new(segment.base), last: None, damages: 0 };
+    let mut walked =
+        Walked { len, index: SparseIndex::new(segment.base), last: None, damages: 0, ends_in_zeros: false };
     loop {
         let step = walk.step().map_err(|error| Error::io("read", path, error))?;
         walked.index.note(&step, walk.place());
@@ -226,6 +241,7 @@ fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<W
             Step::Misplaced { pos } => {
                 tracing::warn!(path = %path.display(), pos, "a frame that does not belong here is left alone");
             }
+            Step::Zeros { .. } => walked.ends_in_zeros = true,
             Step::Torn { .. } | Step::End => return Ok(walked),
         }
     }

@@ -9,6 +9,7 @@ use super::{
     active::Active,
     buffer::Drained,
     files::segment_path,
+    prepare::Prepared,
     recover::{ActiveSurvey, SegmentFile},
     watermark::WatermarkFile,
 };
@@ -31,6 +32,7 @@ pub(super) struct WriteContext<'a> {
     pub(super) disk: &'a dyn Disk,
     pub(super) codec: &'a dyn Codec,
     pub(super) log: &'a LogIdentity,
+    pub(super) segment_bytes: u64,
     pub(super) now: Duration,
     pub(super) now_ms: i64,
 }
@@ -55,6 +57,8 @@ pub(super) struct Writer {
     unsynced_since: Option<Duration>,
     /// Whether the file may hold bytes above the high watermark.
     tail_dirty: bool,
+    /// The zeros behind the frames.
+    prepared: Prepared,
     /// The newest commit time of the partition.
     pub(super) newest_ms: i64,
     pub(super) watermark: WatermarkFile,
@@ -63,8 +67,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// The writer of a log whose active segment was surveyed, if it has one.
-    pub(super) fn new(watermark: WatermarkFile, newest_ms: i64) -> Self {
+    /// The writer of a log whose active segment was surveyed, if it has one. `prepares` says whether it may fill its
+    /// segments with zeros ahead of their frames.
+    pub(super) fn new(watermark: WatermarkFile, newest_ms: i64, prepares: bool) -> Self {
         Self {
             active: None,
             end: 0,
@@ -76,6 +81,7 @@ impl Writer {
             unsynced_records: 0,
             unsynced_since: None,
             tail_dirty: false,
+            prepared: Prepared::new(prepares, 0),
             newest_ms,
             watermark,
             passed_over: None,
@@ -90,12 +96,13 @@ impl Writer {
         has_tail: bool,
         newest_ms: Option<i64>,
     ) -> Arc<Segment> {
-        let SegmentFile { base, path, modified_ms, .. } = survey.segment;
+        let SegmentFile { base, path, modified_ms, len } = survey.segment;
         let file = Arc::clone(&survey.file);
         let is_empty = survey.place.pos == 0;
         let segment = Segment::active(base, path.clone(), survey.file, survey.index, survey.place.pos);
         let segment = Arc::new(segment);
         self.end = survey.place.pos;
+        self.prepared.cut(len);
         self.tail_dirty = has_tail;
         self.committed = (!has_tail).then_some(survey.place);
         let mut active = Active::created(Arc::clone(&segment), path, file);
@@ -167,6 +174,8 @@ impl Writer {
         let outcome = file.write_all_at(rest, self.unsynced_start + self.written as u64);
         match outcome {
             Ok(()) => {
+                let (bytes, end) = (rest.len() as u64, self.unsynced_start + self.unsynced.len() as u64);
+                self.prepared.follow(&**file, bytes, end, context.segment_bytes);
                 self.written = self.unsynced.len();
                 self.unsynced_since.get_or_insert(context.now);
                 active.first_write_ms.get_or_insert(context.now_ms);
@@ -247,6 +256,7 @@ impl Writer {
             file.set_len(place.pos).map_err(|error| Error::io("truncate", &active.path, error))?;
             file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
             active.segment.note_truncated(place);
+            self.prepared.cut(place.pos);
             self.tail_dirty = false;
         }
         if place.pos == 0 {
@@ -271,7 +281,7 @@ impl Writer {
         }
         (self.pending, self.unsynced) = (Vec::new(), Vec::new());
         if let Some(active) = &mut self.active {
-            active.give_up_file(self.end);
+            active.give_up_file(self.prepared.len().max(self.end));
         }
         true
     }
@@ -296,11 +306,29 @@ impl Writer {
     pub(super) fn drop_refused(&mut self) {
         self.drop_unsynced();
         let file = self.active.as_ref().and_then(Active::open_file);
-        if let (Some(file), Some(place)) = (file, self.committed)
-            && let Err(error) = file.set_len(place.pos)
-        {
-            tracing::warn!(%error, "what a failed fsync has refused stays in the file until the log is reopened");
+        if let (Some(file), Some(place)) = (file, self.committed) {
+            match file.set_len(place.pos) {
+                Ok(()) => self.prepared.cut(place.pos),
+                Err(error) => {
+                    tracing::warn!(%error, "what a failed fsync has refused stays in the file until the log is reopened");
+                }
+            }
         }
+    }
+
+    /// Cuts the zeros behind the frames, durably: a segment that is sealed, closed or idle has none. Everything in it is
+    /// synced, so a failure puts no record in doubt, and the next try may do no more than this one did: zeros that stay
+    /// behind the frames of a segment are read as nothing.
+    pub(super) fn trim(&mut self, disk: &dyn Disk) -> Result<()> {
+        if self.prepared.len() <= self.end || !self.unsynced.is_empty() {
+            return Ok(());
+        }
+        let Some(active) = &mut self.active else { return Ok(()) };
+        let file = Arc::clone(active.file(disk)?);
+        file.set_len(self.end).map_err(|error| Error::io("truncate", &active.path, error))?;
+        file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
+        self.prepared.cut(self.end);
+        Ok(())
     }
 
     /// Whether this process has encoded frames that are not committed.
@@ -354,6 +382,7 @@ impl Writer {
         dir: &std::path::Path,
         disk: &dyn Disk,
     ) -> Result<Arc<Segment>> {
+        self.trim(disk)?;
         self.set_aside_passed_over(disk)?;
         let path = segment_path(dir, base);
         let file = match disk.open(&path, OpenMode::CreateNew) {
@@ -371,6 +400,7 @@ impl Writer {
         let index = crate::segment::SparseIndex::new(base);
         let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
         (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);
+        self.prepared = self.prepared.next_segment();
         self.committed = Some(Place { pos: 0, expected: base });
         self.active = Some(Active::created(Arc::clone(&segment), path, file));
         Ok(segment)

@@ -39,6 +39,12 @@ pub(crate) enum Step {
         /// The offsets it cost.
         lost: Range<Offset>,
     },
+    /// Nothing but zeros up to the end of the file, which no frame begins with: prepared for frames that did not come,
+    /// or frames that never reached the disk.
+    Zeros {
+        /// Where they start.
+        pos: u64,
+    },
     /// Bytes that are no frame, with none behind them.
     Torn {
         /// Where they start.
@@ -98,6 +104,10 @@ impl Walk {
             self.place.expected = header.end();
             return Ok(Step::Frame { pos, header, missing: expected..header.base });
         }
+        if self.is_zero_from(pos)? {
+            self.place.pos = self.len;
+            return Ok(Step::Zeros { pos });
+        }
         let (limit, is_foreign) = (self.limit, self.is_foreign);
         let (resume, lost_to) = match self.tail()?.next_frame(pos, expected, limit, is_foreign) {
             Next::Frame(next) => (next, self.valid_frame(next)?.map_or(expected, |header| header.base)),
@@ -129,6 +139,20 @@ impl Walk {
             at += chunk.len() as u64;
         }
         Ok((crc == header.crc).then_some(header))
+    }
+
+    /// Whether no byte from `pos` on is anything but zero.
+    fn is_zero_from(&mut self, pos: u64) -> io::Result<bool> {
+        let mut at = pos;
+        while at < self.len {
+            let chunk = self.window.some(at, usize::try_from(self.len - at).unwrap_or(usize::MAX))?;
+            // A file that ends before its length was not read: what is missing is for the caller below to find.
+            if chunk.is_empty() || chunk.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            at += chunk.len() as u64;
+        }
+        Ok(true)
     }
 
     fn tail(&mut self) -> io::Result<&mut Tail> {

@@ -153,10 +153,11 @@ fn sweep(store: &Inner, topic: &Topic, open: &OpenLog) -> bool {
     }
 }
 
-/// Has a log that is idle give its descriptors back, and closes it if it was idle for long enough.
+/// Has a log that is idle give back the space that it has prepared, and its descriptors, and closes it if it was idle for long enough.
 fn evict(store: &Inner, topic: &Topic, open: &Arc<OpenLog>, now: Duration) -> bool {
     let idle = open.idle_for(now);
     if idle >= store.options.descriptor_release {
+        open.log.release_space();
         open.log.release_files();
     }
     if store.options.idle_eviction.is_none_or(|limit| idle < limit) || open.log.is_poisoned() {

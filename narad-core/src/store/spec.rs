@@ -68,6 +68,8 @@ pub struct TopicSpec {
     pub wake: Arc<dyn WakeNotifier>,
     /// The size at which a segment is full, in bytes.
     pub segment_bytes: u64,
+    /// Whether busy segments are filled with zeros ahead of their frames; see [`LogOptions::prepare_segments`].
+    pub prepare_segments: bool,
 }
 
 impl TopicSpec {
@@ -80,9 +82,20 @@ impl TopicSpec {
     ) -> Self {
         let name = name.into();
         let identity = LogIdentity::partition(name.clone(), incarnation, PartitionId(0));
-        let LogOptions { codec, readable, sync, retention, wake, segment_bytes, .. } =
+        let LogOptions { codec, readable, sync, retention, wake, segment_bytes, prepare_segments, .. } =
             LogOptions::for_log(identity, codec);
-        Self { name, incarnation, partitions, codec, readable, retention, sync, wake, segment_bytes }
+        Self {
+            name,
+            incarnation,
+            partitions,
+            codec,
+            readable,
+            retention,
+            sync,
+            wake,
+            segment_bytes,
+            prepare_segments,
+        }
     }
 
     /// How the log of a partition is opened.
@@ -94,6 +107,7 @@ impl TopicSpec {
         options.retention = self.retention.clone();
         options.wake = self.wake.clone();
         options.segment_bytes = self.segment_bytes;
+        options.prepare_segments = self.prepare_segments;
         options
     }
 
