@@ -223,11 +223,11 @@ fn nothing_is_said_of_a_bound_that_hangs_on_a_value_that_is_none() {
 
 #[test]
 fn what_does_nothing_yet_and_secrets_in_files_are_refused_as_such() {
-    for text in ["[telemetry]\notlp_endpoint = \"http://x\"\n", "[storage]\nprepare_segments = true\n"] {
+    for text in ["[telemetry]\notlp_endpoint = \"http://x\"\n", "telemetry.otlp_protocol = \"grpc\"\n"] {
         let message = from_file("n.toml", text, &[]).unwrap_err().to_string();
         assert!(message.contains("does nothing in this version"), "{message}");
     }
-    for name in ["NARAD_TELEMETRY_OTLP_ENDPOINT", "NARAD_STORAGE_PREPARE_SEGMENTS"] {
+    for name in ["NARAD_TELEMETRY_OTLP_ENDPOINT", "NARAD_TELEMETRY_OTLP_PROTOCOL"] {
         let message = with(&Overrides::default(), &[(name, "x")]).unwrap_err().to_string();
         assert!(message.contains(name) && message.contains("does nothing in this version"), "{message}");
     }

@@ -121,8 +121,9 @@ impl Broker {
             plugins.waking(Arc::new(Both(queues.notifier(), Arc::<fanout::Signals>::clone(&signals))));
         let catalog = Arc::new(Catalog::new(runtime.clone(), Arc::new(meta), store.clone(), plugins));
         let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
-        let ingress =
-            Ingress::open(&runtime, store.ingress_dir(), partitions, IngressOptions::default()).await?;
+        let prepare_segments = config.storage.prepare_segments;
+        let options = IngressOptions { prepare_segments, ..IngressOptions::default() };
+        let ingress = Ingress::open(&runtime, store.ingress_dir(), partitions, options).await?;
         let topics: Arc<dyn fanout::Topics> = Arc::<Catalog>::clone(&catalog);
         let fanout = Fanout::new(&runtime, store.clone(), topics, signals, (&config.fanout).into());
         store.set_followers(fanout.followers());

@@ -88,6 +88,7 @@ impl Plugins {
         spec.retention = retention(&self.registry, &self.settings, topic.retention_ms, &context)?;
         spec.sync = self.registry.build_sync(&self.settings.sync, &context)?;
         spec.wake = Arc::clone(&self.wake);
+        spec.prepare_segments = self.settings.prepare_segments;
         Ok(spec)
     }
 

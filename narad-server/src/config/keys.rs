@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Config;
 
 /// Settings of the contract that do nothing yet: refused, so that nobody believes that they are in force.
-const NOT_YET: [&str; 3] = ["storage.prepare_segments", "telemetry.otlp_endpoint", "telemetry.otlp_protocol"];
+const NOT_YET: [&str; 2] = ["telemetry.otlp_endpoint", "telemetry.otlp_protocol"];
 
 /// What a setting's value is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +142,5 @@ mod tests {
         let keys = all();
         assert!(NOT_YET.iter().all(|key| !keys.contains_key(*key)));
         assert!(hint("telemetry", std::iter::empty()).contains("nothing in this version"));
-        assert!(hint("storage.prepare_segments", std::iter::empty()).contains("nothing in this version"));
     }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct IngressOptions {
     /// The size at which a WAL segment is full, in bytes. What is done is deleted in whole segments.
     pub segment_bytes: u64,
+    /// Whether the WAL's segments are filled with zeros ahead of the messages; see `LogOptions::prepare_segments`.
+    pub prepare_segments: bool,
     /// Bytes of messages that may wait for the WAL's fsync at one time.
     pub pending_bytes: u32,
     /// Messages in the WAL that may wait for their partitions; beyond it, producers wait.
@@ -43,6 +45,7 @@ impl Default for IngressOptions {
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
+            prepare_segments: true,
             pending_bytes: 64 << 20,
             backlog_records: 1_000_000,
             produce_wait: Duration::from_secs(2),

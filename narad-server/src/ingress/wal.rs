@@ -230,6 +230,7 @@ fn open_wal(
     let mut log_options = LogOptions::new("ingress", Arc::new(narad_codecs::None));
     log_options.retention = Arc::new(DoneSegments);
     log_options.segment_bytes = options.segment_bytes;
+    log_options.prepare_segments = options.prepare_segments;
     let wal = Log::open(runtime, dir, log_options)?;
     let mut file = CheckpointFile::new(Arc::clone(runtime.disk()), dir);
     let checkpoint = file.load(wal.oldest_offset(), wal.high_watermark(), runtime.metrics());

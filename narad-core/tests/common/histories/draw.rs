@@ -36,11 +36,8 @@ impl Plan {
     /// The history of this seed on this kind of drive.
     pub fn drawn(seed: u64, drive: Drive) -> Self {
         let mut draw = Draw(StdRng::seed_from_u64(seed), drive);
-        let setup = Setup {
-            drive,
-            disk_seed: draw.0.random(),
-            segment_bytes: draw.one_of(&[200, 500, 3000, 8000]),
-        };
+        let setup =
+            Setup { drive, disk_seed: draw.0.random(), segment_bytes: draw.one_of(&[200, 500, 3000, 8000]) };
         let mut steps: Vec<Step> = (0..STEPS).map(|_| draw.step()).collect();
         steps.push(Step::Down { how: Down::PowerLoss(draw.survival()), stays: false, fault: None });
         Self { setup, steps }

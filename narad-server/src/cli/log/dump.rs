@@ -30,7 +30,7 @@ use crate::cli::{
         \"codec\",\"segment\"}, also at or above the high watermark. A record that cannot be read is \
         {\"offset\",\"error\":\"corrupt\"|\"unknown_codec\"}, a run of missing offsets \
         {\"from\",\"to\",\"error\":\"gap\"} with both ends included. The last line is \
-        {\"next_offset\",\"high_watermark\",\"segments\",\"torn_tail_bytes\"} as an open would recover them."
+        {\"next_offset\",\"high_watermark\",\"segments\",\"torn_tail_bytes\",\"prepared_bytes\"} as an open would recover them."
 )]
 pub(in crate::cli) struct DumpArgs {
     /// The directory of one partition, as data/topics/orders/p00000
@@ -76,6 +76,7 @@ enum Line<'a> {
         high_watermark: u64,
         segments: usize,
         torn_tail_bytes: u64,
+        prepared_bytes: u64,
     },
 }
 
@@ -136,6 +137,7 @@ impl From<Summary> for Line<'_> {
             high_watermark: summary.high_watermark.get(),
             segments: summary.segments,
             torn_tail_bytes: summary.torn_tail_bytes,
+            prepared_bytes: summary.prepared_bytes,
         }
     }
 }

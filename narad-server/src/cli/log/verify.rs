@@ -55,6 +55,7 @@ struct Findings {
     /// Frames that check out and hold offsets of another place; never served.
     misplaced_frames: u64,
     torn_tail_bytes: u64,
+    prepared_bytes: u64,
     /// Why the partition could not be looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -148,6 +149,7 @@ fn check(target: &Target, reader: &Reader, bar: &ProgressBar) -> Findings {
         Ok(summary) => {
             findings.segments = summary.segments;
             findings.torn_tail_bytes = summary.torn_tail_bytes;
+            findings.prepared_bytes = summary.prepared_bytes;
         }
         Err(WalkError::Look(error)) => findings.error = Some(error.to_string()),
         Err(WalkError::Visit(error)) => findings.error = Some(error.to_string()),
