@@ -128,7 +128,7 @@ async fn batches_of_acks_are_settled_one_by_one() {
     narad.post("/v1/topics/t/ack", "").await.error(400);
     narad.post("/v1/topics/t/ack", r#"{"receipt_handles":[]}"#).await.error(400);
     narad
-        .post("/v1/topics/t/ack", json!({"receipt_handles": vec!["0:0:0000000000000000"; 101]}).to_string())
+        .post("/v1/topics/t/ack", json!({"receipt_handles": vec!["0:0:0"; 101]}).to_string())
         .await
         .error(400);
     narad.post("/v1/topics/t/ack", r#"{"receipt_handle":"x"}"#).await.error(400);
@@ -221,7 +221,7 @@ async fn waits_are_read_clamped_and_ended_by_a_message() {
     let clamped = narad.get("/v1/topics/t/consume?wait=1m30s").await.is(204);
     assert!(start.elapsed() >= Duration::from_millis(200) && start.elapsed() < Duration::from_secs(5));
     assert_eq!(clamped.headers["x-narad-wait-clamped"], "200ms");
-    for wait in ["5", "", "x", "1d", "99999999999h", "1s&wait=1s"] {
+    for wait in ["5", "", "x", "1y", "99999999999h", "1s&wait=1s"] {
         narad.get(&format!("/v1/topics/t/consume?wait={wait}")).await.error(400);
     }
     for query in ["max=0", "max=101", "max=x", "partition=3", "partition=x", "partition=4294967296"] {
@@ -260,7 +260,7 @@ async fn bad_produces_are_refused() {
     let error = batch("k".repeat((64 << 10) + 1)).await.error(400);
     assert!(error.starts_with("message 1: key"), "{error}");
     narad.post("/v1/topics/t/produce/batch", r#"[[{"payload":1}]]"#).await.error(400);
-    narad.post("/v1/topics/t/ack", r#"[["0:0:0000000000000000"]]"#).await.error(400);
+    narad.post("/v1/topics/t/ack", r#"[["0:0:0"]]"#).await.error(400);
     let typed = narad.client.request(Method::POST, narad.url("/v1/topics/t/produce?unknown=1&unknown=2"));
     answer(typed.header("content-type", "application/x-www-form-urlencoded").body("a=b")).await.is(202);
     narad.stop().await;

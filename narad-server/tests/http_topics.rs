@@ -27,6 +27,7 @@ async fn a_topic_is_created_with_the_defaults_and_described() {
     let described = narad.get("/v1/topics/orders").await.is(200).json();
     assert_eq!(described["id"], topic["id"]);
     assert_eq!(described["schema_version"], 0);
+    assert!(described.get("schema").is_none(), "there is none");
     let stats = described["partition_stats"].as_array().unwrap();
     assert_eq!(stats.len(), 3);
     assert_eq!(
@@ -56,11 +57,24 @@ async fn zeros_mean_defaults_and_bounds_are_kept() {
     let topic = narad.post("/v1/topics", zeros.to_string()).await.is(201).json();
     assert_eq!((&topic["partitions"], &topic["visibility_timeout_ms"]), (&json!(3), &json!(30_000)));
     assert_eq!(topic["retention_ms"], 0, "0 keeps for ever");
+    let owned = json!({"name": "owned", "owner": "somebody"});
+    assert!(narad.post("/v1/topics", owned.to_string()).await.is(201).json().get("owner").is_none());
     for (body, name) in [
         (json!({"name": "a", "partitions": 2}), "partitions"),
         (json!({"name": "a", "partitions": 109}), "partitions"),
         (json!({"name": "a", "retention_ms": 3_599_999}), "retention_ms"),
-        (json!({"name": "a", "retention_ms": -1}), "-1"),
+        (
+            json!({"name": "a", "retention_ms": -1}),
+            "integer `-1`, expected a whole number from 0 to 315360000000",
+        ),
+        (
+            json!({"name": "a", "partitions": "3"}),
+            "partitions: invalid type: string \"3\", expected a whole number from 0 to 108",
+        ),
+        (
+            json!({"name": "a", "max_in_flight_per_partition": 1.5}),
+            "expected a whole number from 0 to 1000000",
+        ),
         (json!({"name": "a", "retention_ms": u64::MAX}), "retention_ms"),
         (json!({"name": "a", "visibility_timeout_ms": u64::MAX}), "visibility_timeout_ms"),
         (json!({"name": "a", "partitons": 3}), "partitons"),
@@ -84,7 +98,9 @@ async fn names_that_differ_in_case_alone_collide() {
     let narad = Narad::start().await;
     narad.create("Orders").await;
     let error = narad.post("/v1/topics", r#"{"name":"orders"}"#).await.error(409);
-    assert!(error.contains("Orders"), "{error}");
+    assert!(error.contains("differs only in letter case") && error.contains("Orders"), "{error}");
+    let error = narad.post("/v1/topics", r#"{"name":"Orders"}"#).await.error(409);
+    assert_eq!(error, "topic Orders exists already");
     narad.get("/v1/topics/orders").await.error(404);
     narad.stop().await;
 }
@@ -109,10 +125,13 @@ async fn pages_follow_in_name_order() {
     narad.send(Method::DELETE, "/v1/topics/b", "").await.is(204);
     let second = narad.get(&format!("/v1/topics?limit=2&page_token={token}")).await.is(200).json();
     assert_eq!((names(&second), &second["next_page_token"]), (vec!["c".to_owned()], &json!("")));
-    for query in ["limit=x", "limit=-1", "limit=1&limit=1", "page_token=%21"] {
+    for query in ["limit=x", "limit=-1", "limit=0", "limit=1&limit=1", "page_token=%ff"] {
         narad.get(&format!("/v1/topics?{query}")).await.error(400);
     }
     assert_eq!(names(&narad.get("/v1/topics?limit=5000").await.is(200).json()).len(), 2);
+    // Scripts page by the names that they have.
+    assert_eq!(names(&narad.get("/v1/topics?page_token=a").await.is(200).json()), ["c"]);
+    assert!(names(&narad.get("/v1/topics?page_token=zzzz").await.is(200).json()).is_empty());
     narad.stop().await;
 }
 
@@ -129,6 +148,7 @@ async fn a_patch_changes_what_it_names() {
     for (body, name) in [
         (json!({}), "nothing"),
         (json!({"partitions": 3}), "partitions"),
+        (json!({"partitions": 5}), "grow"),
         (json!({"visibility_timeout_ms": 1}), "visibility_timeout_ms"),
         (json!({"retention_ms": 1}), "retention_ms"),
         (json!({"nmae": 1}), "nmae"),

@@ -74,7 +74,7 @@ async fn names_that_differ_in_case_alone_collide_until_the_first_is_gone() {
     store.create_topic(topic("Orders", 1)).await.unwrap();
     let version = *store.version().borrow();
     let refused = store.create_topic(topic("oRDERS", 2)).await.unwrap_err();
-    assert!(matches!(&refused, MetaError::Exists { existing } if &**existing == "Orders"), "{refused}");
+    assert!(matches!(&refused, MetaError::Exists { existing, .. } if &**existing == "Orders"), "{refused}");
     assert_eq!(*store.version().borrow(), version, "a refusal changes nothing");
     assert_eq!(store.topic("orders").await.unwrap(), None);
     store.delete_topic("Orders", Incarnation::new(1)).await.unwrap();

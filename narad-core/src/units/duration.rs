@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `10s`, `1m30s`, `1.5s`, `0`. In settings and in requests alike.
+//! Durations as people write them: `500ms`, `10s`, `1m30s`, `1.5s`, `7d`, `0`. In settings, in requests and in commands alike.
 //!
 //! Pure: bytes in, a value or an error out, for any text.
 
@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// No number with a unit, or something left over.
-    #[error("not a duration; write numbers with units (ns, us, ms, s, m, h), such as 500ms, 10s or 1m30s")]
+    #[error("not a duration; write numbers with units (ns, us, ms, s, m, h, d), such as 500ms, 10s or 1m30s")]
     Malformed,
     /// A number stands without a unit. Only `0` may.
-    #[error("a duration needs a unit: ns, us, ms, s, m or h")]
+    #[error("a duration needs a unit: ns, us, ms, s, m, h or d")]
     NoUnit,
     /// The duration is below zero.
     #[error("a duration cannot be negative here")]
@@ -76,6 +76,7 @@ fn leading_part(text: &str) -> Result<(u64, &str), DurationError> {
         "s" => 1_000_000_000,
         "m" => 60_000_000_000,
         "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
         "" => return Err(DurationError::NoUnit),
         _ => return Err(DurationError::Malformed),
     };
@@ -185,7 +186,7 @@ impl JsonSchema for WithUnits {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "description": "a duration with units, such as 10s or 1m30s"})
+        schemars::json_schema!({"type": "string", "description": "a duration with units (ns, us, ms, s, m, h, d), such as 10s or 1m30s"})
     }
 }
 
@@ -207,6 +208,8 @@ mod tests {
             ("1.s", 1_000),
             ("1h0.25m", 3_615_000),
             ("+2s", 2_000),
+            ("7d", 604_800_000),
+            ("1d12h", 129_600_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }

@@ -24,10 +24,16 @@ pub enum BrokerError {
     /// No topic can have that name.
     #[error("\"{0}\" cannot be a topic: a name is 1 to 200 of A-Z a-z 0-9 . _ -, and neither . nor ..")]
     TopicName(String),
-    /// The name is taken, or differs from a taken one in case alone.
+    /// The name is taken.
     #[error("topic {existing} exists already")]
     TopicExists {
         /// The topic that has it.
+        existing: Arc<str>,
+    },
+    /// The name differs from a taken one in case alone. Existing clients know this from the one above by these words.
+    #[error("the name differs only in letter case from topic {existing}, which exists")]
+    TopicExistsInOtherCase {
+        /// The topic that is in the way.
         existing: Arc<str>,
     },
     /// There is no such user.
@@ -172,7 +178,8 @@ impl BrokerError {
 impl From<MetaError> for BrokerError {
     fn from(error: MetaError) -> Self {
         match error {
-            MetaError::Exists { existing } => Self::TopicExists { existing },
+            MetaError::Exists { existing, wanted } if existing == wanted => Self::TopicExists { existing },
+            MetaError::Exists { existing, .. } => Self::TopicExistsInOtherCase { existing },
             MetaError::NotFound { name } => Self::NoTopic(name),
             MetaError::UserExists { name } => Self::UserExists(name),
             MetaError::NoUser { name } => Self::NoUser(name),

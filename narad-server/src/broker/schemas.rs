@@ -37,8 +37,8 @@ impl Broker {
     /// `change` with `text` as the new version of the schema of `topic`, if it is new.
     ///
     /// # Errors
-    /// `Invalid`; `SchemaConflict` when it is not compatible with the current version, `base` is not the current one,
-    /// or there are too many.
+    /// `Invalid`, also when it is not compatible with the current version; `SchemaConflict` when `base` is not the
+    /// current one, or there are too many.
     pub(super) async fn with_schema(
         &self,
         topic: &Topic,
@@ -64,7 +64,7 @@ impl Broker {
             let compared = new.clone();
             let compared = self.0.runtime.run_blocking(GROUP, move || compared.check_successor_of(&current));
             compared.await.map_err(|error| {
-                BrokerError::SchemaConflict(format!("incompatible with version {after} at {error}"))
+                BrokerError::invalid("schema", format!("incompatible with version {after} at {error}"))
             })?;
         }
         let schema = Some(SchemaChange { after, text: Arc::clone(new.text()) });

@@ -1,8 +1,9 @@
 //! Topics: create, list, look at, change, delete.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use narad_core::{plugin::Incarnation, store::check_topic_name};
+use tokio::time::timeout;
 
 use super::{Broker, BrokerError, to_the_end};
 use crate::{
@@ -13,6 +14,8 @@ use crate::{
 
 /// Topics on a page, at most.
 const MAX_PAGE: usize = 1000;
+/// How long a delete waits for the topic's files. What is left then goes while it is answered.
+const FILES_WAIT: Duration = Duration::from_secs(2);
 
 /// A topic to be created. For partitions, visibility and the caps, absent and 0 mean the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +77,7 @@ impl Broker {
     /// so a crash leaves it whole or not there.
     ///
     /// # Errors
-    /// `TopicName`, `Invalid`, `TopicExists`; with a parent also what [`attach`](Self::attach) says, and no topic is
+    /// `TopicName`, `Invalid`, `TopicExists`, `TopicExistsInOtherCase`; with a parent also what [`attach`](Self::attach) says, and no topic is
     /// made.
     pub async fn create_topic(&self, mut new: NewTopic) -> Result<Topic, BrokerError> {
         let parent = new.parent.take();
@@ -161,7 +164,7 @@ impl Broker {
     /// settings before this answers.
     ///
     /// # Errors
-    /// `NoTopic`; `Invalid` also when nothing is to change or partitions would become fewer; `SchemaConflict`; `Link` for a
+    /// `NoTopic`; `Invalid` also when nothing is to change or partitions would not become more; `SchemaConflict`; `Link` for a
     /// retention that is too short for a child's delay.
     pub async fn update_topic(&self, topic: &Topic, edit: TopicEdit) -> Result<Topic, BrokerError> {
         loop {
@@ -212,9 +215,8 @@ impl Broker {
             change.max_acked_ahead_per_partition.map(|cap| self.ahead_cap(cap)).transpose()?;
         if let Some(partitions) = change.partitions {
             check_partitions(partitions, &self.0.defaults)?;
-            if partitions < before.partitions {
-                let reason =
-                    format!("a topic keeps its partitions; {} has {}", before.name, before.partitions);
+            if partitions <= before.partitions {
+                let reason = format!("they only grow, and {} has {}", before.name, before.partitions);
                 return Err(BrokerError::invalid("partitions", reason));
             }
         }
@@ -235,25 +237,25 @@ impl Broker {
             broker.settle_links().await;
             broker.0.queues.forget(&name, id);
             broker.0.checkers.forget(id);
-            let (store, group) = (broker.0.store.clone(), Arc::clone(&name));
-            let files = broker.0.runtime.run_blocking(&group, {
-                let name = Arc::clone(&name);
-                move || store.delete_topic(&name, id)
-            });
-            match files.await {
-                Ok(()) => {
-                    tracing::info!(topic = %name, %id, "topic deleted");
-                    // Of this incarnation there may be more, set aside by an earlier one.
-                    broker.reclaim(|directory| directory.topic == name).await;
-                }
-                Err(error) => {
-                    broker.0.runtime.metrics().error("broker", "delete_files");
-                    tracing::error!(topic = %name, %id, %error, "the files of a deleted topic could not be removed");
-                }
-            }
+            tracing::info!(topic = %name, %id, "topic deleted");
+            // Who deletes to make room finds it made, unless there are very many files, or the disk hangs.
+            let _ = timeout(FILES_WAIT, tokio::spawn(broker.delete_files(name, id))).await;
             Ok(())
         })
         .await
+    }
+
+    /// Removes the files of a topic that the metastore has no more.
+    async fn delete_files(self, name: Arc<str>, id: Incarnation) {
+        let (store, deleted) = (self.0.store.clone(), Arc::clone(&name));
+        match self.0.runtime.run_blocking(&name, move || store.delete_topic(&deleted, id)).await {
+            // Of this incarnation there may be more, set aside by an earlier one.
+            Ok(()) => self.reclaim(|directory| directory.topic == name).await,
+            Err(error) => {
+                self.0.runtime.metrics().error("broker", "delete_files");
+                tracing::error!(topic = %name, %id, %error, "the files of a deleted topic could not be removed");
+            }
+        }
     }
 }
 

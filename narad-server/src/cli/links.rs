@@ -10,11 +10,10 @@ use super::{
         Client,
         model::{Attach, Topic},
     },
-    duration,
     error::CliError,
     output::{Output, table},
 };
-use crate::duration::shown;
+use crate::duration::{self, shown};
 
 /// What is done with the children of topics.
 #[derive(Debug, Subcommand)]
@@ -43,7 +42,7 @@ pub(super) struct AttachArgs {
     /// The topic that they are copied to
     child: String,
     /// How old a message is when it is copied, as 10m, at most a year; such a child takes no other messages
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0s")]
     delay: Duration,
 }
 

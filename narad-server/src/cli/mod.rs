@@ -27,7 +27,7 @@ mod target;
 mod topic;
 mod user;
 
-use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
+use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -179,13 +179,6 @@ async fn interrupted() {
     }
 }
 
-/// A duration with units, as everywhere in narad: `500ms`, `1m30s`, `1.5s`, `0`.
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| {
-        "not a duration; give numbers with units (ns, us, ms, s, m, h, d), as 500ms, 1m30s or 7d".to_owned()
-    })
-}
-
 /// Whether somebody types into standard input.
 fn stdin_is_terminal() -> bool {
     std::io::stdin().is_terminal()
@@ -275,13 +268,5 @@ mod tests {
         ] {
             assert!(parse(line).is_err(), "{line} was taken");
         }
-    }
-
-    #[test]
-    fn durations_take_units() {
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        assert!(duration("10").is_err() && duration("-1s").is_err());
     }
 }

@@ -13,14 +13,13 @@ use clap::Args;
 
 use super::{
     client::{Client, ClientError, Message, Poll, Settle},
-    duration,
     error::{CliError, Outcome},
     interrupted,
     output::{Output, nobody_reads, printable},
     peek,
     retry::Retry,
 };
-use crate::size::counted;
+use crate::{duration, size::counted};
 
 /// The longest single poll: what a broker allows by default.
 const LONGEST_POLL: Duration = Duration::from_secs(10);
@@ -67,7 +66,7 @@ pub(super) struct SubArgs {
     #[arg(long)]
     raw: bool,
     /// End when nothing has arrived for this long, as 2s or 500ms; 0 takes what is there
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// Consume this partition alone
     #[arg(long, value_name = "P")]

@@ -10,13 +10,15 @@ use super::{
         Client,
         model::{AdoptedTopic, NewTopic, Topic, TopicChange},
     },
-    duration,
     error::{CliError, Outcome},
     links::{self, LinkCommand},
     output::{Output, human_bytes, table},
     schema::{self, SchemaArgs, SchemaFile},
 };
-use crate::{config::MIN_RETENTION_MS, duration::shown};
+use crate::{
+    config::MIN_RETENTION_MS,
+    duration::{self, shown},
+};
 
 /// What is done with topics.
 #[derive(Debug, Subcommand)]
@@ -59,7 +61,7 @@ pub(super) struct AddArgs {
     #[arg(long, value_name = "TOPIC")]
     parent: Option<String>,
     /// How old a message of the parent is when it is copied, as 10m; such a child takes no other messages
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "parent")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "parent")]
     delay: Option<Duration>,
 }
 
@@ -295,7 +297,7 @@ fn retention(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     let shortest = Duration::from_millis(MIN_RETENTION_MS);
-    match duration(text)? {
+    match parsed(text)? {
         short if short < shortest => {
             Err(format!("the shortest retention is {}; `forever` keeps everything", shown(MIN_RETENTION_MS)))
         }
@@ -303,8 +305,12 @@ fn retention(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn parsed(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
 fn visibility(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
+    match parsed(text)? {
         short if short < Duration::from_millis(1) => Err("the shortest is 1ms".to_owned()),
         timeout => Ok(timeout),
     }

@@ -26,7 +26,7 @@ pub use schema::schema;
 pub use settings::{Setting, Settings};
 pub use source::Source;
 pub use tree::{Config, Fanout, Http, Log, LogFormat, Node, Security, Storage, TopicDefaults};
-pub(crate) use validate::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS};
+pub(crate) use validate::{MAX_CAP, MAX_PARTITIONS, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS};
 
 /// What the command line of `serve` says; it wins over every other layer.
 #[derive(Debug, Clone, Default)]

@@ -18,7 +18,8 @@ use super::{
     body::MAX_BATCH_BYTES,
     encoding::Encoding,
     identity::Identity,
-    params::{TopicPath, is_object, json_body},
+    params::{TopicPath, is_object, json_body, strict},
+    up_to::Ordinal,
 };
 use crate::{
     broker::{MAX_BATCH_MESSAGES, Message},
@@ -59,8 +60,7 @@ struct MessageBody<'a> {
     key: Option<String>,
     #[schemars(extend("enum" = ["base64", "", null]))]
     key_encoding: Option<String>,
-    #[schemars(range(max = u32::MAX))]
-    partition: Option<u32>,
+    partition: Option<Ordinal>,
 }
 
 pub(super) async fn produce(
@@ -96,7 +96,7 @@ fn message(raw: &str) -> Result<Message, String> {
     if !is_object(raw.as_bytes()) {
         return Err("a JSON object is expected".to_owned());
     }
-    let body: MessageBody<'_> = serde_json::from_str(raw).map_err(|error| error.to_string())?;
+    let body: MessageBody<'_> = strict(raw.as_bytes())?;
     let payload = if is_base64("payload_encoding", body.payload_encoding.as_deref())? {
         let text: String = serde_json::from_str(body.payload.get())
             .map_err(|_| "payload: base64 needs a string".to_owned())?;
@@ -110,7 +110,7 @@ fn message(raw: &str) -> Result<Message, String> {
     } else {
         Bytes::from(key)
     };
-    Ok(Message { key, payload, partition: body.partition.map(PartitionId) })
+    Ok(Message { key, payload, partition: body.partition.map(|partition| PartitionId(partition.get_u32())) })
 }
 
 fn is_base64(name: &str, encoding: Option<&str>) -> Result<bool, String> {

@@ -14,6 +14,7 @@ use super::{
     ApiError, App, access,
     params::{LinkPath, TopicPath, json_body},
     topics::TopicObject,
+    up_to::UpTo,
 };
 use crate::{broker::MAX_DELAY_MS, security::Caller};
 
@@ -21,8 +22,7 @@ use crate::{broker::MAX_DELAY_MS, security::Caller};
 #[serde(deny_unknown_fields)]
 pub(super) struct AttachBody {
     child: String,
-    #[schemars(range(max = MAX_DELAY_MS))]
-    delay_ms: Option<u64>,
+    delay_ms: Option<UpTo<MAX_DELAY_MS>>,
 }
 
 pub(super) async fn attach(
@@ -34,7 +34,7 @@ pub(super) async fn attach(
     let parent = access::owned(&app, &caller, &parent).await?;
     let body: AttachBody = json_body(&body)?;
     let child = access::owned(&app, &caller, &body.child).await?;
-    let parent = app.broker().attach(&parent, &child, body.delay_ms.unwrap_or(0)).await?;
+    let parent = app.broker().attach(&parent, &child, body.delay_ms.map_or(0, UpTo::get)).await?;
     Ok(Json(TopicObject::new(&parent)).into_response())
 }
 

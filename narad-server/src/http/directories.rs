@@ -10,12 +10,13 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, App, access, params::json_body, topics::TopicObject};
-use crate::{
-    broker::NewTopic,
-    config::{MAX_CAP, MAX_TOPIC_MS, MIN_RETENTION_MS},
-    security::Caller,
+use super::{
+    ApiError, App, access,
+    params::json_body,
+    topics::TopicObject,
+    up_to::{Cap, Milliseconds, Partitions, UpTo},
 };
+use crate::{broker::NewTopic, config::MIN_RETENTION_MS, security::Caller};
 
 /// A directory, as clients see it.
 #[derive(Serialize, JsonSchema)]
@@ -65,20 +66,17 @@ impl<S: Send + Sync> FromRequestParts<S> for DirectoryPath {
 #[serde(deny_unknown_fields)]
 pub(super) struct AdoptBody {
     /// 0 means those in the directory.
-    #[schemars(range(max = 108), extend("not" = {"enum": [1, 2]}))]
-    partitions: Option<u32>,
+    #[schemars(extend("not" = {"enum": [1, 2]}))]
+    partitions: Option<Partitions>,
     /// 0 keeps for ever.
-    #[schemars(range(max = MAX_TOPIC_MS), extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
-    retention_ms: Option<u64>,
+    #[schemars(extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
+    retention_ms: Option<Milliseconds>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_TOPIC_MS))]
-    visibility_timeout_ms: Option<u64>,
+    visibility_timeout_ms: Option<Milliseconds>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_CAP))]
-    max_in_flight_per_partition: Option<u32>,
+    max_in_flight_per_partition: Option<Cap>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_CAP))]
-    max_acked_ahead_per_partition: Option<u32>,
+    max_acked_ahead_per_partition: Option<Cap>,
 }
 
 pub(super) async fn adopt(
@@ -92,11 +90,11 @@ pub(super) async fn adopt(
     let settings = NewTopic {
         // The directory's.
         name: String::new(),
-        partitions: body.partitions,
-        retention_ms: body.retention_ms,
-        visibility_timeout_ms: body.visibility_timeout_ms,
-        max_in_flight_per_partition: body.max_in_flight_per_partition,
-        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        partitions: body.partitions.map(UpTo::get_u32),
+        retention_ms: body.retention_ms.map(UpTo::get),
+        visibility_timeout_ms: body.visibility_timeout_ms.map(UpTo::get),
+        max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
+        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
         schema: None,
         owner: caller.name().cloned(),
         parent: None,

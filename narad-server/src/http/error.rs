@@ -7,7 +7,10 @@ use axum::{
 };
 
 use super::openapi::ErrorObject;
-use crate::{broker::BrokerError, meta::MetaError};
+use crate::{
+    broker::BrokerError,
+    meta::{LinkRefusal, MetaError},
+};
 
 /// A failure, as the client sees it: `{"error": "<what and which>"}`.
 #[derive(Debug)]
@@ -55,8 +58,11 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
         | BrokerError::NoUser(_)
         | BrokerError::NoChild { .. } => (StatusCode::NOT_FOUND, None),
         BrokerError::Forbidden(_) => (StatusCode::FORBIDDEN, None),
-        BrokerError::TopicName(_) | BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
+        BrokerError::TopicName(_)
+        | BrokerError::Invalid { .. }
+        | BrokerError::Link(LinkRefusal::Itself(_)) => (StatusCode::BAD_REQUEST, None),
         BrokerError::TopicExists { .. }
+        | BrokerError::TopicExistsInOtherCase { .. }
         | BrokerError::NameTaken { .. }
         | BrokerError::SchemaConflict(_)
         | BrokerError::Meta(MetaError::SchemaMoved { .. })

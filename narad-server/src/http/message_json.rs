@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(
             value,
             json!({"topic": "t", "partition": 2, "offset": 7, "key": "k", "payload": "hello\n", "payload_type": "text",
-                   "timestamp": 1_700_000_000, "receipt_handle": "2:7:0000000000000005"})
+                   "timestamp": 1_700_000_000, "receipt_handle": "2:7:5"})
         );
         let value: Value = serde_json::from_str(&object(b"\xff", b"\xfe{}")).unwrap();
         assert_eq!(

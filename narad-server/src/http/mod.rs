@@ -22,6 +22,7 @@ mod replay;
 mod schemas;
 mod settle;
 mod topics;
+mod up_to;
 mod users;
 
 use std::sync::{

@@ -7,7 +7,7 @@ use axum::{
     http::request::Parts,
 };
 use narad_core::plugin::PartitionId;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::ApiError;
 
@@ -138,7 +138,21 @@ pub(super) fn json_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError>
     if !is_object(body) {
         return Err(ApiError::bad_request("body: a JSON object is expected"));
     }
-    serde_json::from_slice(body).map_err(|error| ApiError::bad_request(format!("body: {error}")))
+    strict(body).map_err(|error| ApiError::bad_request(format!("body: {error}")))
+}
+
+/// What JSON text states, whose type refuses unknown fields by name; or what is wrong with it, and in which field.
+pub(super) fn strict<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| {
+        // To know where one is costs more than to read: it is found out for an error alone.
+        let again = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(json));
+        match again.map(|_: T| ()) {
+            Err(located) if error.is_data() && located.path().iter().len() > 0 => {
+                format!("{}: {error}", located.path())
+            }
+            _ => error.to_string(),
+        }
+    })
 }
 
 /// Whether JSON text is an object, if it is anything. serde would fill a struct from an array as well, by position.

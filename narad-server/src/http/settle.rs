@@ -55,11 +55,11 @@ pub(super) async fn settle(
 ) -> Result<Response, ApiError> {
     access::granted(&caller, Action::Consume, &topic)?;
     let how = match query.text("extend")? {
-        None => Settle::Ack,
+        None | Some("false") => Settle::Ack,
         Some("true" | "1") => Settle::Extend,
         Some("0") => Settle::Release,
         Some(other) => {
-            let message = format!("extend: \"{other}\" is neither true, 1 (renew) nor 0 (give back)");
+            let message = format!("extend: \"{other}\" is neither true, 1 (renew), 0 (give back) nor false");
             return Err(ApiError::bad_request(message));
         }
     };

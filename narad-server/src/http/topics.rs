@@ -6,20 +6,20 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
     ApiError, App, PATTERN_OF_NAMES, access,
     params::{Query, TopicPath, json_body},
     schemas,
+    up_to::{Cap, Milliseconds, Ordinal, Partitions, UpTo},
 };
 use crate::{
     broker::{ChildOf, MAX_DELAY_MS, NewTopic, PartitionReport, PartitionStatus, TopicEdit},
-    config::{MAX_CAP, MAX_TOPIC_MS, MIN_RETENTION_MS},
+    config::MIN_RETENTION_MS,
     meta::{Action, ParentLink, Topic, TopicChange},
     security::Caller,
 };
@@ -101,29 +101,29 @@ pub(super) struct CreateBody {
     #[schemars(regex(pattern = PATTERN_OF_NAMES), extend("not" = {"enum": [".", ".."]}))]
     name: String,
     /// 0 means the default.
-    #[schemars(range(max = 108), extend("not" = {"enum": [1, 2]}))]
-    partitions: Option<u32>,
+    #[schemars(extend("not" = {"enum": [1, 2]}))]
+    partitions: Option<Partitions>,
     /// 0 keeps for ever.
-    #[schemars(range(max = MAX_TOPIC_MS), extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
-    retention_ms: Option<u64>,
+    #[schemars(extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
+    retention_ms: Option<Milliseconds>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_TOPIC_MS))]
-    visibility_timeout_ms: Option<u64>,
+    visibility_timeout_ms: Option<Milliseconds>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_CAP))]
-    max_in_flight_per_partition: Option<u32>,
+    max_in_flight_per_partition: Option<Cap>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_CAP))]
-    max_acked_ahead_per_partition: Option<u32>,
+    max_acked_ahead_per_partition: Option<Cap>,
     /// A JSON Schema that every message must be valid against.
     #[schemars(with = "Value", extend("type" = ["object", "boolean", "null"]))]
     #[serde(default)]
     schema: Option<Box<RawValue>>,
+    /// Not looked at: whoever creates a topic owns it. Existing clients send it.
+    #[schemars(with = "Option<Value>")]
+    #[serde(default, rename = "owner")]
+    _owner: Option<IgnoredAny>,
     /// The topic that it is to be a child of.
     parent: Option<String>,
     /// How long after its commit to the parent a message reaches the child.
-    #[schemars(range(max = MAX_DELAY_MS))]
-    fanout_delay_ms: Option<u64>,
+    fanout_delay_ms: Option<UpTo<MAX_DELAY_MS>>,
 }
 
 pub(super) async fn create(
@@ -133,7 +133,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body: CreateBody = json_body(&body)?;
     access::granted(&caller, Action::Create, &body.name)?;
-    let parent = match parent_of(body.parent, body.fanout_delay_ms)? {
+    let parent = match parent_of(body.parent, body.fanout_delay_ms.map(UpTo::get))? {
         Some((parent, delay_ms)) => {
             Some(ChildOf { parent: access::owned(&app, &caller, &parent).await?, delay_ms })
         }
@@ -141,11 +141,11 @@ pub(super) async fn create(
     };
     let new = NewTopic {
         name: body.name,
-        partitions: body.partitions,
-        retention_ms: body.retention_ms,
-        visibility_timeout_ms: body.visibility_timeout_ms,
-        max_in_flight_per_partition: body.max_in_flight_per_partition,
-        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
+        partitions: body.partitions.map(UpTo::get_u32),
+        retention_ms: body.retention_ms.map(UpTo::get),
+        visibility_timeout_ms: body.visibility_timeout_ms.map(UpTo::get),
+        max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
+        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
         schema: body.schema.map(text_of),
         owner: caller.name().cloned(),
         parent,
@@ -170,14 +170,12 @@ fn text_of(schema: Box<RawValue>) -> String {
 
 pub(super) async fn list(State(app): State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
     // Beyond the broker's largest page the page is that one: the token leads on.
-    let limit = match query.number("limit", u64::from(u32::MAX))? {
-        None | Some(0) => DEFAULT_PAGE,
-        Some(limit) => limit,
-    };
-    let after = query.text("page_token")?.filter(|token| !token.is_empty()).map(decode_token).transpose()?;
+    let limit = query.number_from("limit", 1, u64::from(u32::MAX))?.unwrap_or(DEFAULT_PAGE);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let page = app.broker().topics(&caller, after.as_deref(), limit).await?;
-    let next = page.topics.last().filter(|_| page.more).map(|topic| URL_SAFE_NO_PAD.encode(&*topic.name));
+    // A token is the last name of the page before; that need not exist any more.
+    let after = query.text("page_token")?.filter(|token| !token.is_empty());
+    let page = app.broker().topics(&caller, after, limit).await?;
+    let next = page.topics.last().filter(|_| page.more).map(|topic| topic.name.as_ref().to_owned());
     let topics = page.topics.iter().map(TopicObject::new).collect();
     Ok(Json(TopicPage { topics, next_page_token: next.unwrap_or_default() }).into_response())
 }
@@ -186,12 +184,6 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, query: Query) -
 pub(super) struct TopicPage<'a> {
     topics: Vec<TopicObject<'a>>,
     next_page_token: String,
-}
-
-/// A page token is the last name of the page before; that need not exist any more.
-fn decode_token(token: &str) -> Result<String, ApiError> {
-    let name = URL_SAFE_NO_PAD.decode(token).ok().and_then(|name| String::from_utf8(name).ok());
-    name.ok_or_else(|| ApiError::bad_request("page_token: not one that this server gave"))
 }
 
 /// A partition, as clients see it.
@@ -250,8 +242,9 @@ pub(super) struct DescribedTopic<'a> {
     #[serde(flatten)]
     topic: TopicObject<'a>,
     schema_version: u32,
-    /// `null` when there is none.
-    #[schemars(with = "Value", extend("type" = ["object", "boolean", "null"]))]
+    /// Absent when there is none.
+    #[schemars(with = "Option<Value>", extend("type" = ["object", "boolean"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<Box<RawValue>>,
     partition_stats: Vec<PartitionObject<'a>>,
 }
@@ -279,24 +272,21 @@ pub(super) async fn describe(
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateBody {
     /// 0 keeps for ever.
-    #[schemars(range(max = MAX_TOPIC_MS), extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
-    retention_ms: Option<u64>,
+    #[schemars(extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
+    retention_ms: Option<Milliseconds>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_CAP))]
-    max_in_flight_per_partition: Option<u32>,
+    max_in_flight_per_partition: Option<Cap>,
     /// 0 means the default.
-    #[schemars(range(max = MAX_CAP))]
-    max_acked_ahead_per_partition: Option<u32>,
+    max_acked_ahead_per_partition: Option<Cap>,
     /// They only grow.
-    #[schemars(range(min = 3, max = 108))]
-    partitions: Option<u32>,
+    #[schemars(range(min = 3))]
+    partitions: Option<Partitions>,
     /// A JSON Schema that takes all that the current one takes.
     #[schemars(with = "Value", extend("type" = ["object", "boolean", "null"]))]
     #[serde(default)]
     schema: Option<Box<RawValue>>,
     /// The version that `schema` was made from.
-    #[schemars(range(max = u32::MAX))]
-    schema_base_version: Option<u32>,
+    schema_base_version: Option<Ordinal>,
     /// Fixed when the topic is created.
     #[schemars(with = "()")]
     #[serde(default)]
@@ -315,14 +305,15 @@ pub(super) async fn update(
         return Err(ApiError::bad_request("visibility_timeout_ms: fixed when the topic is created"));
     }
     let settings = TopicChange {
-        retention_ms: body.retention_ms,
-        max_in_flight_per_partition: body.max_in_flight_per_partition,
-        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition,
-        partitions: body.partitions,
+        retention_ms: body.retention_ms.map(UpTo::get),
+        max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
+        max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
+        partitions: body.partitions.map(UpTo::get_u32),
         schema: None,
     };
     let schema = body.schema.map(text_of);
-    let edit = TopicEdit { settings, schema, schema_base_version: body.schema_base_version };
+    let edit =
+        TopicEdit { settings, schema, schema_base_version: body.schema_base_version.map(UpTo::get_u32) };
     let topic = app.broker().update_topic(&topic, edit).await?;
     Ok(Json(TopicObject::new(&topic)).into_response())
 }

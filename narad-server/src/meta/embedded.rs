@@ -260,7 +260,10 @@ fn take_name(transaction: &WriteTransaction, topic: &Topic) -> Result<(), Failur
     let folded_name = topic.name.to_ascii_lowercase();
     let mut folded = transaction.open_table(FOLDED)?;
     if let Some(existing) = folded.get(folded_name.as_str())? {
-        return Err(Failure::Refused(MetaError::Exists { existing: existing.value().into() }));
+        return Err(Failure::Refused(MetaError::Exists {
+            existing: existing.value().into(),
+            wanted: Arc::clone(&topic.name),
+        }));
     }
     if let Some(owner) = &topic.owner {
         // Deleted since it asked: the next user of the name must not find a topic of its own.

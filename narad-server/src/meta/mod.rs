@@ -40,6 +40,8 @@ pub enum MetaError {
     Exists {
         /// The topic that is there.
         existing: Arc<str>,
+        /// The name that was to be taken.
+        wanted: Arc<str>,
     },
     /// There is no such topic, or it is another incarnation by now.
     #[error("there is no topic {name}")]

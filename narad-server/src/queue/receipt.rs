@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use narad_core::{format::Offset, plugin::PartitionId};
 
-/// Names one lease: `partition:offset:nonce`, the nonce as 16 hexadecimal digits.
+/// Names one lease: `partition:offset:nonce`, three decimal numbers.
 ///
 /// The nonce is random and new for each lease, so a handle from before a restart, a recreate or an expiry never
 /// names somebody else's lease.
@@ -20,7 +20,7 @@ pub struct Receipt {
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{:016x}", self.partition, self.offset, self.nonce)
+        write!(f, "{}:{}:{}", self.partition, self.offset, self.nonce)
     }
 }
 
@@ -43,7 +43,7 @@ impl FromStr for Receipt {
         let receipt = Self {
             partition: PartitionId(partition.parse().map_err(|_| ReceiptError)?),
             offset: offset.parse().ok().and_then(Offset::new).ok_or(ReceiptError)?,
-            nonce: u64::from_str_radix(nonce, 16).map_err(|_| ReceiptError)?,
+            nonce: nonce.parse().map_err(|_| ReceiptError)?,
         };
         // The standard parsers take `+7` and `007`; a handle has one spelling.
         if receipt.to_string() == text { Ok(receipt) } else { Err(ReceiptError) }
@@ -57,24 +57,27 @@ mod tests {
     #[test]
     fn a_receipt_has_one_spelling() {
         let receipt = Receipt { partition: PartitionId(3), offset: Offset::MAX, nonce: 0xAB };
-        assert_eq!(receipt.to_string(), "3:9223372036854775807:00000000000000ab");
+        assert_eq!(receipt.to_string(), "3:9223372036854775807:171");
         assert_eq!(receipt.to_string().parse(), Ok(receipt));
+        let largest = Receipt { nonce: u64::MAX, ..receipt };
+        assert_eq!(largest.to_string().parse(), Ok(largest));
         for bad in [
             "",
             "3",
             "3:4",
             "3:4:",
-            ":4:00000000000000ab",
+            ":4:171",
             "3:4:ab",
-            "3:4:00000000000000ab:",
-            "-1:4:00000000000000ab",
-            "+3:4:00000000000000ab",
-            "03:4:00000000000000ab",
-            "3: 4:00000000000000ab",
-            "3:4:00000000000000AB",
-            "3:9223372036854775808:00000000000000ab",
-            "3:4:100000000000000ab",
-            "4294967296:4:00000000000000ab",
+            "3:4:171:",
+            "-1:4:171",
+            "+3:4:171",
+            "03:4:171",
+            "3: 4:171",
+            "3:4:0171",
+            "3:4:+171",
+            "3:9223372036854775808:171",
+            "3:4:18446744073709551616",
+            "4294967296:4:171",
         ] {
             assert_eq!(bad.parse::<Receipt>(), Err(ReceiptError), "{bad}");
         }

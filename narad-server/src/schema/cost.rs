@@ -2,7 +2,8 @@
 //!
 //! Parts that refer to each other can make a small document expensive: each `$ref` that is met twice doubles the work,
 //! at every level again if the schema is recursive. So a schema whose parts multiply is refused, and one whose parts
-//! multiply with each level of the document takes documents of fewer levels.
+//! multiply with each level of the document takes documents of fewer levels. What is left multiplies with the values of a
+//! document, of which a schema with long lists or many parts takes fewer.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,6 +22,8 @@ const MAX_MET: u64 = 100_000;
 const MAX_MET_BY_RECURSION: u64 = 1_000_000;
 /// Levels that any schema takes; below that it is of no use and is refused.
 const MIN_DEPTH: usize = 4;
+/// Parts and list entries that all values of one document together may meet, at most: each takes nanoseconds.
+const MAX_MET_BY_ALL: u64 = 1 << 27;
 /// Bytes that a part takes in memory, about.
 const BYTES_OF_PART: usize = 1 << 10;
 
@@ -30,6 +33,16 @@ pub(super) struct Cost {
     parts: usize,
     patterns: usize,
     depth: usize,
+    load: Load,
+}
+
+/// What one value of a document can meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    /// Parts and list entries, with those that its children meet without recursion.
+    met: u64,
+    /// How much more often they are met on each level further down.
+    factor: u64,
 }
 
 impl Cost {
@@ -45,8 +58,8 @@ impl Cost {
         }
         let graph = Graph::of(root, draft)?;
         graph.check_in_place()?;
-        let depth = graph.depth()?;
-        Ok(Self { parts: graph.edges.len(), patterns, depth })
+        let (depth, load) = graph.depth()?;
+        Ok(Self { parts: graph.edges.len(), patterns, depth, load })
     }
 
     /// Levels that a document may have.
@@ -54,9 +67,16 @@ impl Cost {
         self.depth
     }
 
-    /// Parts of the schema.
-    pub(super) fn parts(&self) -> usize {
-        self.parts
+    /// Parts and list entries that one value may meet.
+    pub(super) fn met(&self) -> u64 {
+        self.load.met
+    }
+
+    /// How many values a document may have that nests `levels` deep.
+    pub(super) fn values(&self, levels: usize) -> u64 {
+        let levels = u32::try_from(levels).unwrap_or(u32::MAX);
+        let met = self.load.factor.saturating_pow(levels).saturating_mul(self.load.met);
+        MAX_MET_BY_ALL / met.max(1)
     }
 
     /// About how much memory the schema takes that has `text` bytes, made ready.
@@ -99,14 +119,17 @@ fn survey(value: &Value, draft: Draft, is_root: bool) -> Result<usize, SchemaErr
 /// The parts that validation can meet, and which leads to which.
 struct Graph<'a> {
     edges: Vec<Vec<(Target<'a>, usize)>>,
+    /// By part: 1, and the entries of its lists, of which each may be looked at for one value.
+    own: Vec<u64>,
 }
 
 impl<'a> Graph<'a> {
     fn of(root: &'a Value, draft: Draft) -> Result<Self, SchemaError> {
         let (mut numbers, mut found) = (HashMap::from([(std::ptr::from_ref(root), 0usize)]), vec![root]);
-        let mut edges = Vec::new();
+        let (mut edges, mut own) = (Vec::new(), Vec::new());
         while let Some(&value) = found.get(edges.len()) {
             let mut of_this = Vec::new();
+            own.push(1 + listed(value));
             if let Value::Object(map) = value {
                 let mut add = |target, part: &'a Value| {
                     let next = found.len();
@@ -131,7 +154,7 @@ impl<'a> Graph<'a> {
                 return Err(SchemaError::new(format!("more than {MAX_PARTS} parts")));
             }
         }
-        Ok(Self { edges })
+        Ok(Self { edges, own })
     }
 
     /// Takes away parts that lead to nothing that is still there, until none is left that does. Calls `done` with each
@@ -179,13 +202,14 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
-    /// How deep a document may nest.
-    fn depth(&self) -> Result<usize, SchemaError> {
-        let mut met = vec![1u64; self.edges.len()];
+    /// How deep a document may nest, and what its values meet.
+    fn depth(&self) -> Result<(usize, Load), SchemaError> {
+        let mut met = self.own.clone();
         let recursive = self.peel(
             |_| true,
             |at| {
-                let sum = self.edges(at).fold(1u64, |sum, (_, to)| sum.saturating_add(weight(&met, to)));
+                let own = weight(&self.own, at);
+                let sum = self.edges(at).fold(own, |sum, (_, to)| sum.saturating_add(weight(&met, to)));
                 if let Some(met) = met.get_mut(at) {
                     *met = sum;
                 }
@@ -197,7 +221,7 @@ impl<'a> Graph<'a> {
         self.peel(
             |target| target == Target::Itself,
             |at| {
-                let mut sum = Growth { met: 1, ..Growth::default() };
+                let mut sum = Growth { met: weight(&self.own, at), ..Growth::default() };
                 for (target, to) in self.edges(at) {
                     match target {
                         Target::Itself if is_recursive(to) => sum.add(growth.get(to)),
@@ -216,7 +240,9 @@ impl<'a> Graph<'a> {
             },
         );
         if in_place > MAX_MET {
-            let reason = format!("its parts refer to each other in more than {MAX_MET} ways");
+            let reason = format!(
+                "its parts refer to each other in more than {MAX_MET} ways, lists counted by their entries"
+            );
             return Err(SchemaError::new(reason));
         }
         let (mut depth, mut met) = (0, 1u64);
@@ -227,8 +253,19 @@ impl<'a> Graph<'a> {
         if depth < MIN_DEPTH {
             return Err(SchemaError::new("it refers to itself in too many ways at once"));
         }
-        Ok(depth)
+        Ok((depth, Load { met: in_place, factor }))
     }
+}
+
+/// The entries of the lists of a part: each is looked at for a value, or for an object.
+fn listed(part: &Value) -> u64 {
+    let entries = |value: &Value| value.as_array().map_or(0, Vec::len);
+    let lists = ["enum", "required"].into_iter().filter_map(|keyword| part.get(keyword)).map(entries);
+    let by_name = ["dependentRequired", "dependencies"].into_iter().filter_map(|keyword| part.get(keyword));
+    let by_name =
+        by_name.filter_map(Value::as_object).flat_map(|lists| lists.values().map(|list| 1 + entries(list)));
+    let sum = lists.chain(by_name).fold(0usize, usize::saturating_add);
+    u64::try_from(sum).unwrap_or(u64::MAX - 1)
 }
 
 fn weight(met: &[u64], at: usize) -> u64 {
@@ -301,6 +338,29 @@ mod tests {
         assert_eq!(depth(&json!({"oneOf": [node("a"), node("b")]})), Ok(19));
         let many: Vec<_> = (0..40).map(|number| node(&number.to_string())).collect();
         assert!(depth(&json!({ "oneOf": many })).is_err());
+    }
+
+    #[test]
+    fn lists_count_by_their_entries_and_long_ones_take_fewer_values() {
+        let cost = |schema: &Value| Cost::of(schema, Draft::Draft202012);
+        let names = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+        for (schema, met) in [
+            (json!({"enum": names(1000)}), 1001),
+            (json!({"items": {"required": names(1000)}}), 1002),
+            (json!({"dependentRequired": {"a": names(500), "b": names(499)}}), 1002),
+            (json!({"$schema": "", "dependencies": {"a": names(10)}}), 12),
+        ] {
+            assert_eq!(cost(&schema).unwrap().met(), met, "{schema:.60}");
+        }
+        let plain = cost(&json!({"properties": {"a": {"type": "string"}}})).unwrap();
+        assert!(plain.values(256) > 1 << 20, "all that fit into a payload");
+        let listed = cost(&json!({"items": {"enum": names(5000)}})).unwrap();
+        assert!((10_000..50_000).contains(&listed.values(1)), "{}", listed.values(1));
+        let node = |kind: &str| json!({"properties": {"kind": {"const": kind}, "child": {"$ref": "#"}}});
+        let recursive = cost(&json!({"oneOf": [node("a"), node("b")]})).unwrap();
+        assert!(recursive.values(2) > 1_000_000 && recursive.values(19) < 100, "{}", recursive.values(19));
+        let many = json!({"allOf": vec![json!({"$ref": "#/$defs/long"}); 30], "$defs": {"long": {"enum": names(5000)}}});
+        assert!(cost(&many).unwrap_err().to_string().contains("entries"));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Schema {
             let reason = format!("{} bytes; at most {MAX_SCHEMA_BYTES} are taken", text.len());
             return Err(SchemaError(reason));
         }
-        let value = parse(text.as_bytes(), MAX_DEPTH).map_err(SchemaError)?;
+        let (value, _) = parse(text.as_bytes(), MAX_DEPTH).map_err(SchemaError)?;
         if !matches!(value, Value::Object(_) | Value::Bool(_)) {
             return Err(SchemaError::new("a JSON Schema is an object, true or false"));
         }

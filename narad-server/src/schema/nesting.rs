@@ -30,11 +30,11 @@ pub(super) fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// The value that `json` is.
+/// The value that `json` is, and how deep it nests.
 ///
 /// # Errors
 /// It nests deeper than `limit`, or is not JSON.
-pub(super) fn parse(json: &[u8], limit: usize) -> Result<Value, String> {
+pub(super) fn parse(json: &[u8], limit: usize) -> Result<(Value, usize), String> {
     let depth = depth(json);
     if depth > limit {
         return Err(format!("it nests {depth} levels deep; at most {limit} are taken"));
@@ -43,7 +43,7 @@ pub(super) fn parse(json: &[u8], limit: usize) -> Result<Value, String> {
     // The limit above stands in for the parser's own, which is lower.
     parser.disable_recursion_limit();
     let value = Value::deserialize(&mut parser).and_then(|value| parser.end().map(|()| value));
-    value.map_err(|error| format!("it is not JSON: {error}"))
+    value.map(|value| (value, depth)).map_err(|error| format!("it is not JSON: {error}"))
 }
 
 #[cfg(test)]

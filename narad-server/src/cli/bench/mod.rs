@@ -23,12 +23,11 @@ use self::{
 };
 use super::{
     client::{Client, Target},
-    duration,
     error::{CliError, Outcome},
     interrupted,
     output::Output,
 };
-use crate::size;
+use crate::{duration, size};
 
 /// The load.
 #[derive(Debug, Args)]
@@ -55,7 +54,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N")]
     rate: Option<NonZeroU64>,
     /// How long to produce
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
     /// End after this many messages, if that comes first
     #[arg(long, value_name = "N")]

@@ -3,9 +3,11 @@
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-/// Statuses of errors that every route can answer: a malformed request, credentials, a browser of elsewhere, limits,
-/// failures.
-pub(super) const ANY: &[u16] = &[400, 401, 403, 408, 413, 429, 431, 500, 503];
+/// Statuses of errors that any request can be answered with before a route sees it: a body that is cut off, late or too
+/// large, a browser of elsewhere, a head that is too large.
+pub(super) const ANY: &[u16] = &[400, 403, 408, 413, 431];
+/// And where credentials are needed: none or wrong ones, too many wrong ones, too many checked at once, a failure.
+pub(super) const WITH_CREDENTIALS: &[u16] = &[401, 429, 500, 503];
 
 /// An answer that is no error.
 pub(super) struct Answer {

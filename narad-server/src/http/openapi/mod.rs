@@ -33,7 +33,7 @@ pub(super) struct Operation {
     body: Body,
     /// What it answers when all is well.
     answers: &'static [Answer],
-    /// Statuses of errors beside those that any route can answer.
+    /// Statuses of errors beside those of [`answers::ANY`] and [`answers::WITH_CREDENTIALS`].
     errors: &'static [u16],
     /// Whether it needs no credentials.
     open: bool,
@@ -131,11 +131,9 @@ impl Operation {
         for answer in self.answers {
             responses.insert(answer.status.to_string(), answer.describe(answers));
         }
-        for &status in self.errors.iter().chain(answers::ANY) {
-            let needless = self.open && status == 401;
-            if !needless {
-                responses.insert(status.to_string(), answers::error(status, error));
-            }
+        let with_credentials = if self.open { &[] } else { answers::WITH_CREDENTIALS };
+        for &status in self.errors.iter().chain(answers::ANY).chain(with_credentials) {
+            responses.insert(status.to_string(), answers::error(status, error));
         }
         described.insert("responses".to_owned(), responses.into());
         described.into()

@@ -32,7 +32,7 @@ impl Parameter {
         let schema = match self.kind {
             Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
             Kind::Duration => {
-                let pattern = "^(0|([0-9]{1,6}(\\.[0-9]{1,3})?(ns|us|ms|s|m|h)){1,3})$";
+                let pattern = "^(0|([0-9]{1,6}(\\.[0-9]{1,3})?(ns|us|ms|s|m|h|d)){1,3})$";
                 json!({"type": "string", "pattern": pattern})
             }
             Kind::OneOf(values) => json!({"type": "string", "enum": values}),

@@ -70,8 +70,8 @@ static ROUTES: &[Route] = &[
                 query: &[
                     Parameter::new(
                         "limit",
-                        NUMBER,
-                        "Topics of a page: 100 without it or for 0, at most 1000",
+                        Kind::Number(1, u32::MAX as u64),
+                        "Topics of a page: 100 without it, at most 1000",
                     ),
                     Parameter::new("page_token", Kind::Text, "The `next_page_token` of the page before"),
                 ],
@@ -241,8 +241,8 @@ static ROUTES: &[Route] = &[
                 ),
                 Parameter::new(
                     "extend",
-                    Kind::OneOf(&["true", "1", "0"]),
-                    "Renew (`true`, `1`) or give back (`0`)",
+                    Kind::OneOf(&["true", "1", "0", "false"]),
+                    "Renew (`true`, `1`) or give back (`0`); `false` acknowledges, as without it",
                 ),
             ],
             body: Body::OptionalJson(|requests| requests.subschema_for::<settle::AckBody>()),
@@ -380,6 +380,7 @@ static ROUTES: &[Route] = &[
             id: "alive",
             summary: "Whether the server is up and not stopping",
             answers: &[Answer::json(200, "It is", |answers| answers.subschema_for::<health::Alive>())],
+            errors: &[503],
             open: true,
             ..GET
         }],
@@ -391,6 +392,7 @@ static ROUTES: &[Route] = &[
             id: "ready",
             summary: "Whether every partition was opened",
             answers: &[Answer::json(200, "It is", |answers| answers.subschema_for::<health::Ready>())],
+            errors: &[503],
             open: true,
             ..GET
         }],
