@@ -182,3 +182,28 @@ async fn an_adoption_that_does_not_fit_is_refused_and_changes_nothing() {
     let topic = adopt("/v1/directories/found/adopt", r#"{"partitions":7}"#).await.is(201).json();
     assert_eq!(topic["partitions"], json!(7));
 }
+
+#[tokio::test]
+async fn partitions_that_another_server_wrote_are_adopted_with_its_consumers_positions() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../narad-core/tests/fixtures/golden");
+    let narad = Narad::start().await;
+    narad.ready().await;
+    let partitions = ["srv_clean_none_p0", "srv_kill9_none_p1"];
+    let mut expected = Vec::new();
+    for (index, name) in partitions.into_iter().enumerate() {
+        copy(&golden.join(name), &topics(&narad).join(format!("orders/p{index:05}")));
+        let manifest = fs::read(golden.join(format!("{name}.json"))).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let number = |field: &str| manifest[field].as_u64().unwrap();
+        expected.push((number("consumer_frontier_file") + 1, number("high_watermark")));
+    }
+    let topic = narad.post("/v1/directories/orders/adopt", "").await.is(201).json();
+    assert_eq!(topic["partitions"], 3);
+    for (index, (next, end)) in expected.into_iter().enumerate() {
+        let one = narad.get(&format!("/v1/topics/orders/consume?wait=10s&partition={index}")).await.is(200);
+        assert_eq!(one.json()["offset"], next, "the first that was not acked");
+        let described = narad.get(&format!("/v1/topics/orders?partition={index}")).await.is(200).json();
+        assert_eq!(described["partition_stats"][0]["high_watermark"], end);
+    }
+    narad.stop().await;
+}

@@ -252,6 +252,22 @@ async fn a_child_without_a_schema_takes_its_parents_for_what_is_produced_to_it()
     let error = narad.post("/v1/topics/copy/produce", "{}").await.error(400);
     assert!(error.contains("id"), "{error}");
     narad.post("/v1/topics/copy/produce", r#"{"id":1}"#).await.is(202);
+    // It goes with the parent's.
+    narad
+        .post("/v1/topics", r#"{"name":"other","schema":{"type":"object"},"parent":"orders"}"#)
+        .await
+        .is(201);
+    patch(&narad, json!({"schema": order_with_note(), "schema_base_version": 1})).await.is(200);
+    let error = narad.post("/v1/topics/copy/produce", r#"{"id":1,"note":1}"#).await.error(400);
+    assert!(error.contains("version 2"), "{error}");
+    let versions = |topic: &str| narad.get(&format!("/v1/topics/{topic}/schema"));
+    let (theirs, ours) = (versions("orders").await.is(200).json(), versions("copy").await.is(200).json());
+    assert_eq!((&ours["version"], &ours["versions"]), (&json!(2), &theirs["versions"]));
+    assert_eq!(versions("other").await.is(200).json()["version"], 1, "it has one of its own");
+    // A later child gets all that the parent has, and keeps it when it is on its own.
+    narad.post("/v1/topics", r#"{"name":"late","parent":"orders"}"#).await.is(201);
+    narad.send(Method::DELETE, "/v1/topics/orders/children/late", "").await.is(204);
+    assert_eq!(versions("late").await.is(200).json()["versions"], theirs["versions"]);
     narad.send(Method::PATCH, "/v1/topics/copy", r#"{"schema":{}}"#).await.is(200);
     narad.post("/v1/topics/copy/produce", "{}").await.is(202);
     narad.stop().await;

@@ -199,9 +199,19 @@ impl Broker {
         let broker = self.clone();
         to_the_end(async move {
             let catalog = &broker.0.catalog;
+            let passes_on = change.schema.is_some();
             let topic = catalog.meta().update_topic(&topic.name, topic.id, change).await?;
             let entry = catalog.adopt(topic.clone(), topic.version)?;
             broker.0.queues.configure(&entry.queue);
+            for link in topic.children.iter().filter(|_| passes_on) {
+                match catalog.meta().topic(&link.name).await? {
+                    Some(child) if child.id == link.id => {
+                        let version = child.version;
+                        catalog.adopt(child, version)?;
+                    }
+                    _ => {}
+                }
+            }
             Ok(topic)
         })
         .await

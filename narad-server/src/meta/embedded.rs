@@ -397,6 +397,7 @@ impl MetaStore for RedbMetaStore {
                     return Err(Failure::Refused(MetaError::SchemaMoved { name: name.clone(), current }));
                 }
                 schemas::put(transaction, id, schema.after.saturating_add(1), &schema.text)?;
+                linking::pass_schema_on(transaction, &mut topics, &topic, schema, version)?;
             }
             change.apply(&mut topic);
             check_retention(&topic).map_err(MetaError::Link)?;

@@ -6,7 +6,7 @@ use narad_core::plugin::Incarnation;
 use redb::{ReadTransaction, ReadableTable, Table, WriteTransaction};
 
 use super::{
-    Link, Linked, MetaError, NewLink, Topic,
+    Link, Linked, MetaError, NewLink, SchemaChange, Topic,
     failure::Failure,
     link::{ChildLink, ParentLink, check_link},
     record, schemas,
@@ -45,8 +45,9 @@ pub(super) fn attach(
     let mut topics = transaction.open_table(TOPICS)?;
     let mut parent = expect_topic(&topics, &link.parent, link.parent_id)?;
     check_link(&parent, &child, link.delay_ms).map_err(MetaError::Link)?;
-    if child.schema_version == 0 && schemas::copy(transaction, parent.id, parent.schema_version, child.id)? {
-        child.schema_version = 1;
+    if child.schema_version == 0 {
+        schemas::copy(transaction, parent.id, parent.schema_version, child.id)?;
+        child.schema_version = parent.schema_version;
     }
     let (epoch, delay_ms) = (version, link.delay_ms);
     child.parent = Some(ParentLink {
@@ -101,6 +102,28 @@ pub(super) fn unlink(
         child.parent = None;
         put(topics, &mut child, version)?;
         links.remove(&*link.name)?;
+    }
+    Ok(())
+}
+
+/// Gives a new version of a topic's schema to those of its children whose current one is the topic's: they have it from
+/// there. A child that has gone its own way goes on on it.
+pub(super) fn pass_schema_on(
+    transaction: &WriteTransaction,
+    topics: &mut Topics<'_>,
+    topic: &Topic,
+    schema: &SchemaChange,
+    version: u64,
+) -> Result<(), Failure> {
+    for link in &topic.children {
+        let mut child = expect_topic(topics, &link.name, link.id)?;
+        if child.schema_version == schema.after
+            && schemas::same(transaction, topic.id, child.id, schema.after)?
+        {
+            child.schema_version = schema.after.saturating_add(1);
+            schemas::put(transaction, child.id, child.schema_version, &schema.text)?;
+            put(topics, &mut child, version)?;
+        }
     }
     Ok(())
 }

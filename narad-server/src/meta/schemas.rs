@@ -22,21 +22,41 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Makes version `version` of one topic the first of another; `false` when there is no such version.
+/// Gives a topic that has none the versions of another, up to `version`.
 pub(super) fn copy(
     transaction: &WriteTransaction,
     from: Incarnation,
     version: u32,
     to: Incarnation,
-) -> Result<bool, Failure> {
+) -> Result<(), Failure> {
     if version == 0 {
-        return Ok(false);
+        return Ok(());
     }
     let mut table = transaction.open_table(SCHEMAS)?;
-    let text = table.get((from.to_string().as_str(), version))?.map(|text| text.value().to_owned());
-    let Some(text) = text else { return Ok(false) };
-    table.insert((to.to_string().as_str(), 1), text.as_str())?;
-    Ok(true)
+    let (from, to) = (from.to_string(), to.to_string());
+    for version in 1..=version {
+        let text = table.get((from.as_str(), version))?.map(|text| text.value().to_owned());
+        if let Some(text) = text {
+            table.insert((to.as_str(), version), text.as_str())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether version `version` of both is the same text.
+pub(super) fn same(
+    transaction: &WriteTransaction,
+    one: Incarnation,
+    other: Incarnation,
+    version: u32,
+) -> Result<bool, Failure> {
+    if version == 0 {
+        return Ok(true);
+    }
+    let table = transaction.open_table(SCHEMAS)?;
+    let one = table.get((one.to_string().as_str(), version))?;
+    let other = table.get((other.to_string().as_str(), version))?;
+    Ok(one.zip(other).is_some_and(|(one, other)| one.value() == other.value()))
 }
 
 /// Removes all of a topic's versions.
