@@ -34,6 +34,7 @@ use clap::{Parser, Subcommand};
 use self::{
     error::{CliError, Outcome},
     output::{Format, Output},
+    server::ServerCommand,
     target::Target,
 };
 use crate::{config::Overrides, serve};
@@ -68,7 +69,7 @@ enum Command {
     /// Run a broker
     Serve(ServeArgs),
     /// Create, list, inspect, change and delete topics
-    #[command(subcommand)]
+    #[command(subcommand, alias = "topics")]
     Topic(topic::TopicCommand),
     /// Publish a message, or every line of a file
     Pub(publish::PubArgs),
@@ -109,6 +110,9 @@ struct ServeArgs {
     /// Listen here; port 0 picks a free one and prints it
     #[arg(long, value_name = "HOST:PORT")]
     addr: Option<String>,
+    /// Listen on this port: as --addr :PORT, and with --dev on loopback alone
+    #[arg(long, value_name = "PORT", conflicts_with = "addr")]
+    port: Option<u16>,
     /// Keep data here
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -116,7 +120,9 @@ struct ServeArgs {
 
 impl From<ServeArgs> for Overrides {
     fn from(args: ServeArgs) -> Self {
-        Self { dev: args.dev, config: args.config, addr: args.addr, data_dir: args.data_dir }
+        let host = if args.dev { "127.0.0.1" } else { "" };
+        let addr = args.addr.or_else(|| args.port.map(|port| format!("{host}:{port}")));
+        Self { dev: args.dev, config: args.config, addr, data_dir: args.data_dir }
     }
 }
 
@@ -139,7 +145,7 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
     let client = || args.target.client();
     let mut out = Output::stdout(format);
     let outcome = match args.command {
-        Command::Serve(serve) => {
+        Command::Serve(serve) | Command::Server(ServerCommand::Start(serve)) => {
             // Standard output is the broker's own from here on.
             drop(out);
             block_on(async { serve::run(serve.into()).await.map_err(CliError::from) })?;
@@ -152,7 +158,9 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
         Command::User(command) => block_on(user::run(command, &client()?, &mut out)),
         Command::Ctx(command) => ctx::run(command, &args.target, &mut out),
         Command::Bench(command) => block_on(bench::run(command, &client()?, &mut out)),
-        Command::Server(command) => block_on(server::run(command, &client()?, &mut out)),
+        Command::Server(ServerCommand::Report { names }) => {
+            block_on(server::run(names, &client()?, &mut out))
+        }
         Command::Completions(command) => completions::run(command, &mut out),
         Command::Config(command) => config::run(command, &mut out),
         Command::Log(command) => log::run(command, &mut out),
@@ -231,6 +239,14 @@ mod tests {
             "narad sub t --peek --max 3 --partition 1",
             "narad bench t --connections 4 --size 64KiB --rate 100 --duration 5s --consume",
             "narad server report --names",
+            // As scripts for other clients of this API have it.
+            "narad server start --dev --port 7942 --data-dir d",
+            "narad topics ls -s broker:1 -u ann",
+            "narad topic add t --visibility 30s",
+            "narad topic rm t -f",
+            "narad pub t hello -k key",
+            "narad pub t -f file",
+            "narad user add ann --user-password-stdin",
             "narad completions zsh",
             "narad config check --config f.toml --dev",
             "narad config schema",
@@ -265,6 +281,7 @@ mod tests {
             "narad bench t --size 2MiB",
             "narad bench t --rate 0",
             "narad completions tcsh",
+            "narad serve --port 1 --addr :2",
         ] {
             assert!(parse(line).is_err(), "{line} was taken");
         }

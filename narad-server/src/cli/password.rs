@@ -22,12 +22,16 @@ pub(super) struct PasswordSource {
     /// Read the password from the first line of this file; - is standard input
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// The same as `--password-file -`
+    #[arg(long, hide = true, conflicts_with = "password_file")]
+    user_password_stdin: bool,
 }
 
 impl PasswordSource {
     /// The password: of the file, of the variable `variable`, or typed, twice.
     pub(super) fn read(&self, variable: &str, whose: &str) -> Result<Secret, CliError> {
-        if let Some(path) = &self.password_file {
+        let standard_input = self.user_password_stdin.then(|| Path::new("-"));
+        if let Some(path) = self.password_file.as_deref().or(standard_input) {
             return first_line(path);
         }
         if let Some(password) = of_environment(variable)? {

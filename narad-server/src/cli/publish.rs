@@ -50,13 +50,13 @@ pub(super) struct PubArgs {
     /// The message
     message: Option<OsString>,
     /// Publish this file as one message; - is standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Publish each line of this file as a message; - is standard input
     #[arg(long, value_name = "FILE")]
     lines: Option<PathBuf>,
     /// The key of the message, or of every line; it picks the partition
-    #[arg(long, value_name = "K")]
+    #[arg(short, long, value_name = "K")]
     key: Option<String>,
     /// Publish to this partition, whatever the key
     #[arg(long, value_name = "P")]

@@ -15,17 +15,17 @@ pub(super) const PASSWORD_VARIABLE: &str = "NARAD_PASS";
 #[derive(Debug, clap::Args)]
 pub(super) struct Target {
     /// The broker to talk to: HOST:PORT or http://HOST:PORT; without a context it is http://127.0.0.1:7942
-    #[arg(long, global = true, env = "NARAD_ADDR", hide_env_values = true)]
+    #[arg(short, long, global = true, env = "NARAD_ADDR", hide_env_values = true)]
     #[arg(value_name = "URL", help_heading = super::EVERYWHERE)]
     pub(super) server: Option<String>,
 
     /// The context to use, see `narad ctx`; without one, the selected one unless --server is given
-    #[arg(long, global = true, env = "NARAD_CONTEXT", hide_env_values = true)]
+    #[arg(long, alias = "ctx", global = true, env = "NARAD_CONTEXT", hide_env_values = true)]
     #[arg(value_name = "NAME", help_heading = super::EVERYWHERE)]
     pub(super) context: Option<String>,
 
     /// The user to be; its password is in NARAD_PASS, in the context, or asked for
-    #[arg(long = "user", global = true, env = "NARAD_USER", hide_env_values = true)]
+    #[arg(short = 'u', long = "user", global = true, env = "NARAD_USER", hide_env_values = true)]
     #[arg(value_name = "NAME", help_heading = super::EVERYWHERE)]
     pub(super) acting_user: Option<String>,
 }

@@ -38,6 +38,9 @@ pub(super) enum TopicCommand {
     Rm {
         /// The topic
         topic: String,
+        /// Nothing is asked either way
+        #[arg(short, long, hide = true)]
+        force: bool,
     },
     /// Show a topic's JSON Schema
     Schema(SchemaArgs),
@@ -53,7 +56,7 @@ pub(super) struct AddArgs {
     #[command(flatten)]
     settings: Settings,
     /// How long a consumer has for a message before others get it, as 30s; fixed once created
-    #[arg(long, value_name = "DURATION", value_parser = visibility)]
+    #[arg(long, alias = "visibility", value_name = "DURATION", value_parser = visibility)]
     visibility_timeout: Option<Duration>,
     #[command(flatten)]
     schema: SchemaFile,
@@ -160,7 +163,7 @@ pub(super) async fn run(
             show(&client.adopt(&directory, &settings).await?, "adopted", out)?;
         }
         TopicCommand::Adopt(_) => list_directories(client, out).await?,
-        TopicCommand::Rm { topic } => {
+        TopicCommand::Rm { topic, force: _ } => {
             client.delete_topic(&topic).await?;
             if out.is_json() {
                 out.object(&json!({ "topic": topic, "deleted": true }))?;

@@ -18,6 +18,9 @@ use super::{
 /// What is asked about a broker.
 #[derive(Debug, Subcommand)]
 pub(super) enum ServerCommand {
+    /// The same as `narad serve`
+    #[command(hide = true)]
+    Start(super::ServeArgs),
     /// One page about a running broker, to be pasted into an issue: health, topics, lag, sizes, disk, versions
     #[command(
         after_help = "Names of topics, the address, the node's name and paths are replaced, and no key, payload or \
@@ -31,13 +34,8 @@ pub(super) enum ServerCommand {
     },
 }
 
-/// Carries the command out.
-pub(super) async fn run(
-    command: ServerCommand,
-    client: &Client,
-    out: &mut Output,
-) -> Result<Outcome, CliError> {
-    let ServerCommand::Report { names } = command;
+/// Writes the report, with the topics' names or without.
+pub(super) async fn run(names: bool, client: &Client, out: &mut Output) -> Result<Outcome, CliError> {
     let mut facts = Facts::gather(client).await?;
     if !names {
         Redaction::of(&facts).apply(&mut facts);
