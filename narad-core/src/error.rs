@@ -70,6 +70,18 @@ pub enum Error {
         number: CodecNumber,
     },
 
+    /// The frame is intact, and its codec lacks what it needs to decode it: a key, a dictionary. The source says which.
+    /// Give it that and open the log again; nothing is lost.
+    #[error("record {offset} cannot be decoded yet, {codec}: {source}")]
+    Lacking {
+        /// The record asked for.
+        offset: Offset,
+        /// The codec's name.
+        codec: Arc<str>,
+        /// What the codec said: a [`Lacking`](crate::plugin::Lacking).
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+
     /// The offset lies below the oldest record that is kept: retention took it.
     #[error("offset {offset} has expired; the oldest kept is {oldest}")]
     Expired {

@@ -18,7 +18,7 @@ use narad_core::{
     Error,
     format::{Batch, CodecNumber, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES},
     log::LogOptions,
-    plugin::{Codec, FrameContext, PluginError},
+    plugin::{Codec, FrameContext, Lacking, PluginError},
 };
 
 /// What a codec of these tests does wrong, and when.
@@ -29,6 +29,7 @@ enum Manner {
     Longer,
     Nothing,
     Fails,
+    Lacks,
     Panics,
 }
 
@@ -55,6 +56,7 @@ impl Wayward {
             Manner::Longer => out.extend(bytes.iter().chain(&[0])),
             Manner::Nothing => {}
             Manner::Fails => return Err("it would not".into()),
+            Manner::Lacks => return Err(Lacking::new("it has no key 7").into()),
             Manner::Panics => panic!("a codec of a test"),
         }
         Ok(())
@@ -200,6 +202,39 @@ fn fm_05_a_codec_that_decodes_wrong_costs_that_frame_and_nothing_else() {
         let next = log.commit(Batch::of(b"k", b"after")).unwrap();
         assert_eq!(next.start, offset(3), "{manner:?}: the log goes on");
     }
+}
+
+#[test]
+fn fm_05_what_a_codec_lacks_is_told_apart_from_damage_and_nobody_is_led_past_the_record() {
+    let codec = Wayward::new(1024, Manner::Right, Manner::Lacks);
+    let rig = Rig::new();
+    let log = rig.open_with(with(none()));
+    log.commit(Batch::of(b"k", b"before")).unwrap();
+    log.close().unwrap();
+    let log = rig.open_with(with(codec.clone()));
+    log.commit([(b"k", b"one"), (b"k", b"two")].into_iter().collect()).unwrap();
+    log.close().unwrap();
+    let log = rig.open_with(with(codec.clone()));
+    let lacking = |result: Result<(), Error>, at: u64| match result {
+        Err(error @ Error::Lacking { .. }) => {
+            assert!(!error.is_unreadable_record());
+            let expected = format!("record {at} cannot be decoded yet, wayward: it has no key 7");
+            assert_eq!(error.to_string(), expected);
+        }
+        other => panic!("{other:?}"),
+    };
+    lacking(log.read(offset(1)).map(drop), 1);
+    lacking(log.read_batch(offset(2), 10, 1000).map(drop), 2);
+    let batch = log.read_batch(offset(0), 10, 1000).unwrap();
+    assert_eq!(
+        (batch.records.len(), batch.next, batch.unreadable.len()),
+        (1, offset(1), 0),
+        "what is there first"
+    );
+    lacking(log.read_batch(batch.next, 10, 1000).map(drop), 1);
+    codec.is_wayward.store(false, Ordering::Relaxed);
+    assert_eq!(read_all(&log).1, [] as [u64; 0], "once it has what it lacked");
+    assert_eq!(say(&log, 2), Said::Record(b"two".to_vec()));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use narad_core::{
     format::CodecNumber,
     plugin::{
-        Codec, LogIdentity, MAX_NESTING, Origin, PluginContext, PluginError, PluginKind, Registry,
-        RegistryError, RetentionPolicy, SilentWake,
+        Codec, FrameContext, Lacking, LogIdentity, MAX_NESTING, Origin, PluginContext, PluginError,
+        PluginKind, Registry, RegistryError, RetentionPolicy, SilentWake,
     },
 };
 use serde_json::{Value, json};
@@ -140,4 +140,24 @@ fn the_panic_of_a_constructor_is_its_error() {
     let refused = registry.build_codec(&json!("mine"), &context()).unwrap_err();
     assert!(refused.to_string().contains("its constructor panicked"), "{refused}");
     registry.readable_codecs(&context()).unwrap();
+}
+
+#[test]
+fn frames_of_a_codec_that_could_not_be_built_are_not_taken_for_those_of_an_unknown_one() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Needs {
+        _key: String,
+    }
+    let mut registry = Registry::new();
+    registry.codec(ONE, "keyed", number(9000), |_: Needs, _| verbatim(NoKeys {}, &context())).unwrap();
+    registry.codec(ONE, "broken", number(9001), |_: NoKeys, _| Err("no descriptor".into())).unwrap();
+    let readable = registry.readable_codecs(&context()).unwrap();
+    let log = LogIdentity::named("orders");
+    let frame = FrameContext::new(&log, 0.into(), 1, 5);
+    for (number, why) in [(number(9000), "missing field `_key`"), (number(9001), "no descriptor")] {
+        let codec = readable.get(number).unwrap();
+        let error = codec.decode(&frame, b"bytes", &mut Vec::new()).unwrap_err();
+        assert!(error.is::<Lacking>() && error.to_string().contains(why), "{error}");
+    }
+    assert!(readable.get(CodecNumber::new(9002).unwrap()).is_none());
 }

@@ -40,6 +40,16 @@ pub enum RecordError {
 }
 
 impl Record {
+    /// A record of these parts, for the tests of a plugin that is handed records.
+    pub fn new(
+        offset: Offset,
+        committed_at_ms: i64,
+        key: impl Into<Bytes>,
+        payload: impl Into<Bytes>,
+    ) -> Self {
+        Self { offset, committed_at_ms, key: key.into(), payload: payload.into() }
+    }
+
     /// Decodes one record (without its length prefix); key and payload share `bytes`.
     ///
     /// # Errors

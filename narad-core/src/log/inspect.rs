@@ -68,6 +68,8 @@ pub enum UnreadableReason {
     Corrupt,
     /// The codec of this number is not registered. The frame is intact.
     UnknownCodec(CodecNumber),
+    /// The codec lacks what it needs for the frame, such as a key. The frame is intact.
+    Lacking,
 }
 
 /// What an open would recover.
@@ -232,6 +234,7 @@ impl From<Unreadable> for UnreadableReason {
         match why {
             Unreadable::Corrupt(_) => Self::Corrupt,
             Unreadable::UnknownCodec(number) => Self::UnknownCodec(number),
+            Unreadable::Lacking(..) => Self::Lacking,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Inner, ReadBatch};
 use crate::{
     error::{Error, Result},
     format::{Offset, Record},
-    segment::{DecodedFrame, Found, READ_CHUNK, ReadContext, ReadWindow},
+    segment::{DecodedFrame, Found, READ_CHUNK, ReadContext, ReadWindow, Unreadable},
     sync::atomic::Ordering,
 };
 
@@ -148,6 +148,8 @@ impl Inner {
                     .inspect_err(|_| self.runtime.cache().cut_below(self.cache_id, frame.end()))?;
                 Ok(At::Frame(frame))
             }
+            // Nothing is lost: whoever reads on past it would miss it for good.
+            Ok(Found::Lost(_, why @ Unreadable::Lacking(..))) => Err(why.error(offset, segment.path())),
             Ok(Found::Lost(range, why)) => {
                 let resume = range.end.max(offset.saturating_add(1));
                 Ok(At::Lost(resume, why.error(offset, segment.path())))

@@ -53,7 +53,9 @@ impl<'a> Sample<'a> {
 /// 3. `decode` of what `encode` appended, with an equal context, appends exactly the bytes that `encode` was given.
 /// 4. `decode` of anything else appends at most `uncompressed_len` bytes or answers an error. It allocates no more
 ///    than that, whatever the bytes claim, and never panics; a panic is contained and counts as an error.
-/// 5. The output depends on nothing but the arguments and the codec's own configuration: a frame outlives the process.
+/// 5. What `decode` appends depends on nothing but the arguments, the codec's own configuration and what its directory
+///    holds: a frame outlives the process that wrote it. `encode` may draw random numbers (a nonce), if what decoding
+///    needs of them is in its output.
 /// 6. Calls come from many threads at once, outside every lock that a reader of the log needs. No I/O but in
 ///    `maintain`.
 /// 7. What `maintain` changes concerns later frames alone: every frame that was encoded before decodes as it did, here
@@ -61,7 +63,8 @@ impl<'a> Sample<'a> {
 ///    durable (see [`PluginDir::write`](super::PluginDir::write)) before the first frame is encoded with it.
 ///
 /// An error or a panic in `encode` fails that commit and leaves nothing behind; in `decode` it makes that frame
-/// corrupt for that read; in `maintain` it is logged and counted, and the codec stays as it is.
+/// corrupt for that read, unless the error is [`Lacking`](super::Lacking); in `maintain` it is logged and counted, and
+/// the codec stays as it is.
 ///
 /// # Example
 ///
@@ -115,7 +118,8 @@ pub trait Codec: Debug + Send + Sync + 'static {
     /// Appends the records of a frame, as they were before `encode`, to `out`.
     ///
     /// # Errors
-    /// Whatever keeps the frame from being decoded; the record is answered as corrupt.
+    /// Whatever keeps the frame from being decoded; the record is answered as corrupt. [`Lacking`](super::Lacking) when the
+    /// frame may be sound and the codec has not got what it needs for it.
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError>;
 
     /// Whether a sample of recent records would be of use now: the engine asks before it takes one. A codec over another
@@ -139,7 +143,11 @@ pub trait Codec: Debug + Send + Sync + 'static {
 
 /// The codecs a log can read, by number.
 #[derive(Debug, Clone, Default)]
-pub struct CodecSet(BTreeMap<CodecNumber, Arc<dyn Codec>>);
+pub struct CodecSet {
+    codecs: BTreeMap<CodecNumber, Arc<dyn Codec>>,
+    /// Those that say why they cannot be had. Any other of their number goes before them.
+    stand_ins: BTreeMap<CodecNumber, Arc<dyn Codec>>,
+}
 
 impl CodecSet {
     /// No codec at all.
@@ -153,13 +161,13 @@ impl CodecSet {
     /// `InvalidArgument` when another codec has its number already.
     pub fn insert(&mut self, codec: Arc<dyn Codec>) -> Result<()> {
         let number = codec.number();
-        match self.0.get(&number) {
+        match self.codecs.get(&number) {
             Some(other) if other.name() != codec.name() => Err(Error::InvalidArgument {
                 name: "codec",
                 reason: format!("{} and {} both claim number {number}", other.name(), codec.name()),
             }),
             _ => {
-                self.0.insert(number, codec);
+                self.codecs.insert(number, codec);
                 Ok(())
             }
         }
@@ -168,11 +176,18 @@ impl CodecSet {
     /// The same codecs, each as `change` makes it; a number stays what it was.
     #[cfg(feature = "engine")]
     pub(crate) fn map(self, mut change: impl FnMut(Arc<dyn Codec>) -> Arc<dyn Codec>) -> Self {
-        Self(self.0.into_iter().map(|(number, codec)| (number, change(codec))).collect())
+        let mut all = |codecs: BTreeMap<CodecNumber, Arc<dyn Codec>>| {
+            codecs.into_iter().map(|(number, codec)| (number, change(codec))).collect()
+        };
+        Self { codecs: all(self.codecs), stand_ins: all(self.stand_ins) }
     }
 
     /// The codec of that number.
     pub fn get(&self, number: CodecNumber) -> Option<&Arc<dyn Codec>> {
-        self.0.get(&number)
+        self.codecs.get(&number).or_else(|| self.stand_ins.get(&number))
+    }
+
+    pub(super) fn insert_stand_in(&mut self, codec: Arc<dyn Codec>) {
+        self.stand_ins.insert(codec.number(), codec);
     }
 }

@@ -5,8 +5,8 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Codec, LogIdentity, PluginDir, PluginKind, PluginPlace, RegistryError, RetentionPolicy, SyncPolicy,
-    WakeNotifier, dir::Alone,
+    Codec, CodecSet, LogIdentity, PluginDir, PluginKind, PluginPlace, RegistryError, RetentionPolicy,
+    SyncPolicy, WakeNotifier, dir::Alone,
 };
 use crate::disk::Disk;
 
@@ -16,6 +16,8 @@ pub const MAX_NESTING: u8 = 8;
 /// Builds plugins for others: the registry, as its constructors see it.
 pub(super) trait Nursery: Sync {
     fn codec(&self, spec: &Value, context: &PluginContext<'_>) -> Result<Arc<dyn Codec>, RegistryError>;
+
+    fn readable_codecs(&self, context: &PluginContext<'_>) -> Result<CodecSet, RegistryError>;
 
     fn retention(
         &self,
@@ -68,6 +70,8 @@ pub struct PluginContext<'a> {
     dir: Option<PluginDir>,
     nursery: Option<&'a dyn Nursery>,
     depth: u8,
+    /// The plugin is to be in a set of codecs that stands in another codec.
+    to_be_readable: bool,
 }
 
 impl fmt::Debug for PluginContext<'_> {
@@ -84,7 +88,7 @@ impl PluginContext<'static> {
     /// The context for a log, in which plugins have no directory: for a log that stands alone, or to see whether a
     /// configuration fits.
     pub fn new(log: LogIdentity) -> Self {
-        Self { log, place: None, dir: None, nursery: None, depth: 0 }
+        Self { log, place: None, dir: None, nursery: None, depth: 0, to_be_readable: false }
     }
 }
 
@@ -114,6 +118,19 @@ impl<'a> PluginContext<'a> {
     /// As [`Registry::build_codec`](super::Registry::build_codec); `TooDeep` in more than [`MAX_NESTING`] others.
     pub fn codec(&self, spec: &Value) -> Result<Arc<dyn Codec>, RegistryError> {
         self.nursery(PluginKind::Codec, spec)?.codec(spec, self)
+    }
+
+    /// Every codec that can be built without configuration, for a codec over another: what is under its own frames may
+    /// come from a codec that it was over before. Empty where the plugin is built to be in such a set itself.
+    ///
+    /// # Errors
+    /// As [`Registry::readable_codecs`](super::Registry::readable_codecs).
+    pub fn readable_codecs(&self) -> Result<CodecSet, RegistryError> {
+        match self.nursery {
+            // Codecs over others would build each other without end.
+            Some(nursery) if !self.to_be_readable => nursery.readable_codecs(self),
+            _ => Ok(CodecSet::new()),
+        }
     }
 
     /// The same for a retention policy.
@@ -151,6 +168,11 @@ impl<'a> PluginContext<'a> {
         }
     }
 
+    /// The same for those in a set of readable codecs.
+    pub(super) fn for_readable(&self) -> Self {
+        Self { to_be_readable: self.depth > 0, ..self.clone() }
+    }
+
     /// What the constructor of `plugin` is handed.
     pub(super) fn for_plugin<'b>(&self, plugin: &str, nursery: &'b dyn Nursery) -> PluginContext<'b> {
         PluginContext {
@@ -159,6 +181,7 @@ impl<'a> PluginContext<'a> {
             dir: self.place.clone().map(|place| PluginDir::new(place, plugin)),
             nursery: Some(nursery),
             depth: self.depth.saturating_add(1),
+            to_be_readable: self.to_be_readable,
         }
     }
 }

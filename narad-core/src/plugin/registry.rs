@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Codec, CodecSet, Origin, PluginContext, PluginError, PluginKind, RegistryError, RetentionPolicy,
-    SyncPolicy, WakeNotifier, context::Nursery,
+    SyncPolicy, WakeNotifier, context::Nursery, unbuilt::Unbuilt,
 };
 use crate::format::CodecNumber;
 
@@ -22,6 +22,15 @@ type Build<P> = Box<dyn Fn(Value, &PluginContext<'_>) -> Result<Arc<P>, BuildErr
 enum BuildError {
     Config(String),
     Plugin(PluginError),
+}
+
+impl BuildError {
+    fn of(self, kind: PluginKind, name: String) -> RegistryError {
+        match self {
+            Self::Config(reason) => RegistryError::Config { kind, name, reason },
+            Self::Plugin(source) => RegistryError::Build { kind, name, source },
+        }
+    }
 }
 
 struct Entry<P: ?Sized> {
@@ -198,15 +207,23 @@ impl Registry {
     }
 
     /// Every codec that can be built without configuration, so that a log can read what any of them wrote. The codec that
-    /// a log is configured to write with goes over these ([`CodecSet::insert`]), so that it reads its own frames.
+    /// a log is configured to write with goes over these ([`CodecSet::insert`]), so that it reads its own frames. For one
+    /// that cannot be built the set says of each of its frames that it is [`Lacking`](super::Lacking), and why.
     ///
     /// # Errors
     /// Never for what [`codec`](Self::codec) has taken.
     pub fn readable_codecs(&self, context: &PluginContext<'_>) -> Result<CodecSet, RegistryError> {
-        let mut set = CodecSet::new();
+        let (mut set, context) = (CodecSet::new(), context.for_readable());
         for (name, entry) in &self.codecs {
-            let Ok(codec) = self.call(entry, name, Value::Object(serde_json::Map::new()), context) else {
-                continue;
+            let codec = match self.call(entry, name, Value::Object(serde_json::Map::new()), &context) {
+                Ok(codec) => codec,
+                Err(error) => {
+                    if let Some(number) = entry.number {
+                        let reason = error.of(PluginKind::Codec, name.clone());
+                        set.insert_stand_in(Arc::new(Unbuilt::new(number, name, reason)));
+                    }
+                    continue;
+                }
             };
             set.insert(codec).map_err(|error| RegistryError::Build {
                 kind: PluginKind::Codec,
@@ -257,10 +274,7 @@ impl Registry {
         let Some(entry) = entries.get(&name) else {
             return Err(RegistryError::Unknown { kind, name, known: entries.keys().cloned().collect() });
         };
-        self.call(entry, &name, Value::Object(config), context).map_err(|error| match error {
-            BuildError::Config(reason) => RegistryError::Config { kind, name, reason },
-            BuildError::Plugin(source) => RegistryError::Build { kind, name, source },
-        })
+        self.call(entry, &name, Value::Object(config), context).map_err(|error| error.of(kind, name))
     }
 
     /// A constructor is a stranger's: its panic is its error.
@@ -280,6 +294,10 @@ impl Registry {
 impl Nursery for Registry {
     fn codec(&self, spec: &Value, context: &PluginContext<'_>) -> Result<Arc<dyn Codec>, RegistryError> {
         self.build_codec(spec, context)
+    }
+
+    fn readable_codecs(&self, context: &PluginContext<'_>) -> Result<CodecSet, RegistryError> {
+        self.readable_codecs(context)
     }
 
     fn retention(

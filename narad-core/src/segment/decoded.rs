@@ -1,6 +1,9 @@
 //! A frame with its codec undone: what readers share and the cache holds.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -9,16 +12,18 @@ use crate::{
     format::{
         FrameHeader, HEADER_LEN, Offset, Record, StoredCodec, frame_crc, read_extended_codec, record_starts,
     },
-    plugin::{CodecSet, FrameContext, LogIdentity},
+    plugin::{CodecSet, FrameContext, Lacking, LogIdentity},
 };
 
 /// Why the records of a frame cannot be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Unreadable {
     /// The bytes are damaged, or the codec says so.
     Corrupt(&'static str),
     /// No registered codec has this number.
     UnknownCodec(crate::format::CodecNumber),
+    /// The codec of that name lacks what it needs for this frame.
+    Lacking(Arc<str>, Arc<Lacking>),
 }
 
 impl Unreadable {
@@ -27,6 +32,7 @@ impl Unreadable {
         match self {
             Self::Corrupt(reason) => Error::Corrupt { offset, segment: segment.to_owned(), reason },
             Self::UnknownCodec(number) => Error::UnknownCodec { offset, number },
+            Self::Lacking(codec, what) => Error::Lacking { offset, codec, source: what },
         }
     }
 }
@@ -79,7 +85,10 @@ impl DecodedFrame {
             }
             Ok(Err(error)) => {
                 tracing::warn!(%log, codec = codec.name(), base = %header.base, %error, "a frame could not be decoded");
-                return Err(Unreadable::Corrupt("the codec could not decode it"));
+                return Err(match error.downcast::<Lacking>() {
+                    Ok(what) => Unreadable::Lacking(codec.name().into(), Arc::new(*what)),
+                    Err(_) => Unreadable::Corrupt("the codec could not decode it"),
+                });
             }
             Err(_) => {
                 tracing::error!(%log, codec = codec.name(), base = %header.base, "a codec panicked while decoding");

@@ -175,8 +175,7 @@ impl<'de> Deserialize<'de> for WithUnits {
                 "{number} has no unit; write \"{number}s\" for seconds, or \"{number}ms\""
             ))
         }
-        // Whatever it is, so that what has no unit is told so.
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_str(Text)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::cli::{
 #[command(
     after_help = "A record is {\"offset\",\"key\" (base64),\"committed_at_ms\",\"payload_len\",\"payload_sha256\",\
         \"codec\",\"segment\"}, also at or above the high watermark. A record that cannot be read is \
-        {\"offset\",\"error\":\"corrupt\"|\"unknown_codec\"}, a run of missing offsets \
+        {\"offset\",\"error\":\"corrupt\"|\"unknown_codec\"|\"lacking\"}, a run of missing offsets \
         {\"from\",\"to\",\"error\":\"gap\"} with both ends included. The last line is \
         {\"next_offset\",\"high_watermark\",\"segments\",\"torn_tail_bytes\",\"prepared_bytes\"} as an open would recover them."
 )]
@@ -108,6 +108,7 @@ impl DumpArgs {
             Inspected::Unreadable { offsets, reason } => {
                 let error = match reason {
                     UnreadableReason::UnknownCodec(_) => "unknown_codec",
+                    UnreadableReason::Lacking => "lacking",
                     _ => "corrupt",
                 };
                 self.clip(offsets).map_or(Ok(()), |mut clipped| {

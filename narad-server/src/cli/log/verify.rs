@@ -50,7 +50,7 @@ struct Findings {
     missing: u64,
     /// Records of damaged frames.
     corrupt: u64,
-    /// Records of frames whose codec is not registered.
+    /// Records of frames whose codec is not registered, or lacks a key or the like.
     unknown_codec: u64,
     /// Frames that check out and hold offsets of another place; never served.
     misplaced_frames: u64,
@@ -67,7 +67,10 @@ impl Findings {
         match found {
             Inspected::Segment { bytes, .. } => self.bytes = self.bytes.saturating_add(*bytes),
             Inspected::Record { .. } => self.records += 1,
-            Inspected::Unreadable { offsets, reason: UnreadableReason::UnknownCodec(_) } => {
+            Inspected::Unreadable {
+                offsets,
+                reason: UnreadableReason::UnknownCodec(_) | UnreadableReason::Lacking,
+            } => {
                 self.unknown_codec = self.unknown_codec.saturating_add(count(offsets));
             }
             Inspected::Unreadable { offsets, .. } => {
