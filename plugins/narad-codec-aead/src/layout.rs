@@ -1,0 +1,88 @@
+//! The bytes around what is encrypted, and the bytes that a frame is bound to. Nothing here knows a secret.
+//!
+//! | offset | size | |
+//! | --- | --- | --- |
+//! | 0 | 1 | cipher: 1 is AES-256-GCM, 2 is ChaCha20-Poly1305 |
+//! | 1 | 4 | the key's number, big-endian |
+//! | 5 | 4 | the key's fingerprint |
+//! | 9 | 24 | salt |
+//! | 33 | n | encrypted: the nested codec's number as a frame header has it, and what that codec stored |
+//! | 33 + n | 16 | tag |
+
+use narad_core::plugin::{FrameContext, LogIdentity};
+
+use crate::{
+    cipher::{Cipher, SALT_BYTES, TAG_BYTES},
+    key::FINGERPRINT_BYTES,
+};
+
+/// What stands in front of the encrypted bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    pub(crate) cipher: Cipher,
+    pub(crate) key_id: u32,
+    pub(crate) fingerprint: [u8; FINGERPRINT_BYTES],
+    pub(crate) salt: [u8; SALT_BYTES],
+}
+
+/// Why bytes are no frame of this codec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    TooShort,
+    UnknownCipher(u8),
+}
+
+/// A frame taken apart.
+pub(crate) struct Parts<'a> {
+    pub(crate) prefix: Prefix,
+    pub(crate) encrypted: &'a [u8],
+    pub(crate) tag: &'a [u8; TAG_BYTES],
+}
+
+impl Prefix {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.cipher.number());
+        out.extend_from_slice(&self.key_id.to_be_bytes());
+        out.extend_from_slice(&self.fingerprint);
+        out.extend_from_slice(&self.salt);
+    }
+}
+
+/// Takes a frame apart, believing nothing of it.
+pub(crate) fn take_apart(stored: &[u8]) -> Result<Parts<'_>, Malformed> {
+    let (&[cipher], rest) = stored.split_first_chunk().ok_or(Malformed::TooShort)?;
+    let cipher = Cipher::from_number(cipher).ok_or(Malformed::UnknownCipher(cipher))?;
+    let (key_id, rest) = rest.split_first_chunk().ok_or(Malformed::TooShort)?;
+    let (&fingerprint, rest) = rest.split_first_chunk().ok_or(Malformed::TooShort)?;
+    let (&salt, rest) = rest.split_first_chunk().ok_or(Malformed::TooShort)?;
+    let (encrypted, tag) = rest.split_last_chunk().ok_or(Malformed::TooShort)?;
+    let prefix = Prefix { cipher, key_id: u32::from_be_bytes(*key_id), fingerprint, salt };
+    Ok(Parts { prefix, encrypted, tag })
+}
+
+/// All that the tag covers besides the encrypted bytes: the prefix, which log the frame is of, and where it is in it.
+///
+/// A topic's log is known by its incarnation and partition, not by the topic's name: a directory that is adopted under
+/// another name keeps its incarnation, and its records.
+pub(crate) fn bound_to(prefix: &Prefix, frame: &FrameContext<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    bytes.extend_from_slice(b"narad-codec-aead 1");
+    prefix.write(&mut bytes);
+    let LogIdentity { name, incarnation, partition, .. } = frame.log;
+    match incarnation {
+        Some(incarnation) => {
+            bytes.push(1);
+            bytes.extend_from_slice(incarnation.to_string().as_bytes());
+        }
+        None => {
+            bytes.push(0);
+            bytes.extend_from_slice(&(name.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+        }
+    }
+    bytes.extend_from_slice(&partition.0.to_be_bytes());
+    bytes.extend_from_slice(&frame.base_offset.get().to_be_bytes());
+    bytes.extend_from_slice(&frame.count.to_be_bytes());
+    bytes.extend_from_slice(&frame.uncompressed_len.to_be_bytes());
+    bytes
+}
