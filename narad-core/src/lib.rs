@@ -57,3 +57,7 @@ mod sync;
 pub mod testkit;
 
 pub use error::{Error, Result};
+
+#[cfg(all(doctest, feature = "engine"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

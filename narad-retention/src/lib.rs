@@ -1,11 +1,13 @@
-//! The default retention policies of narad: `age` and `forever`.
+//! The default retention policies of narad: `age` and `forever`, and `any` and `all`, which combine policies.
 //!
 //! | name | deletes | configuration |
 //! | --- | --- | --- |
 //! | `age` | segments whose last write is older than the retention | `retention_ms`: milliseconds; 0 keeps everything |
 //! | `forever` | nothing | |
+//! | `any` | what any of some policies would delete | `of`: the policies, each a name or an object with a `name` |
+//! | `all` | what all of them would delete | the same |
 //!
-//! [`register`] makes them known to a [`Registry`] under their names:
+//! [`register`] makes them known to a [`Registry`](narad_core::plugin::Registry) under their names:
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,53 +19,21 @@
 //! let context = PluginContext::new(LogIdentity::named("orders"));
 //! let policy = registry.build_retention(&json!({ "name": "age", "retention_ms": 86_400_000 }), &context)?;
 //! assert_eq!(policy.roll_age(), Some(Duration::from_secs(86_400)));
+//!
+//! // `any` and `all` take whatever the same registry knows, one another included.
+//! let spec = json!({ "name": "all", "of": [{ "name": "age", "retention_ms": 86_400_000 }, "forever"] });
+//! assert_eq!(registry.build_retention(&spec, &context)?.name(), "all");
 //! # Ok::<(), narad_core::plugin::RegistryError>(())
 //! ```
 //!
 //! A policy decides from what it is handed and does nothing itself: the engine deletes, and only ever a prefix.
 
 mod age;
+mod combined;
+mod config;
 mod forever;
 
-use std::{sync::Arc, time::Duration};
-
-use narad_core::{
-    origin,
-    plugin::{Registry, RegistryError, RetentionPolicy},
-};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 pub use age::Age;
+pub use combined::{All, Any, NoPolicies};
+pub use config::{AgeConfig, CombinedConfig, ForeverConfig, from_retention_ms, register};
 pub use forever::Forever;
-
-/// The configuration of the policy `age`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AgeConfig {
-    /// How long a segment is kept after its last write, in milliseconds. 0 keeps everything for ever.
-    pub retention_ms: u64,
-}
-
-/// The configuration of the policy `forever`: it has none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ForeverConfig {}
-
-/// The policy that a topic's `retention_ms` asks for: [`Age`], or [`Forever`] for 0.
-pub fn from_retention_ms(retention_ms: u64) -> Arc<dyn RetentionPolicy> {
-    match retention_ms {
-        0 => Arc::new(Forever),
-        ms => Arc::new(Age::new(Duration::from_millis(ms))),
-    }
-}
-
-/// Makes `age` and `forever` known.
-///
-/// # Errors
-/// `Duplicate` when one of the names is taken.
-pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry
-        .retention(origin!(), "age", |config: AgeConfig, _| Ok(from_retention_ms(config.retention_ms)))?;
-    registry.retention(origin!(), "forever", |ForeverConfig {}, _| Ok(Arc::new(Forever)))
-}

@@ -35,3 +35,28 @@ fn what_is_no_retention_is_refused_by_name() {
     assert!(misspelt.contains("`retention_ms`"), "{misspelt}");
     assert!(build(json!({ "name": "forever", "retention_ms": 5 })).is_err());
 }
+
+#[test]
+fn policies_of_policies_are_built_from_the_same_registry() {
+    let week = json!({ "name": "age", "retention_ms": 604_800_000_u64 });
+    let any =
+        build(json!({ "name": "any", "of": [week, "forever", { "name": "age", "retention_ms": 1_000 }] }));
+    assert_eq!(any.unwrap().roll_age(), Some(Duration::from_secs(1)));
+    let nested = json!({ "name": "any", "of": ["forever", { "name": "all", "of": [week] }] });
+    assert_eq!(build(nested).unwrap().roll_age(), Some(Duration::from_secs(604_800)));
+}
+
+#[test]
+fn a_policy_of_policies_says_which_one_is_wrong() {
+    let said = |of: Value| build(json!({ "name": "all", "of": of })).unwrap_err().to_string();
+    assert!(said(json!([])).contains("at least one policy"));
+    let unknown = said(json!(["forever", "fortnight"]));
+    assert!(unknown.contains("\"fortnight\"") && unknown.contains("age, all, any, forever"), "{unknown}");
+    let misfit = said(json!([{ "name": "age", "retention_ms": "1d" }]));
+    assert!(misfit.contains("\"age\"") && misfit.contains("\"1d\""), "{misfit}");
+    let mut deep = json!("forever");
+    for _ in 0..64 {
+        deep = json!({ "name": "any", "of": [deep] });
+    }
+    assert!(matches!(build(deep), Err(RegistryError::Build { .. })), "nesting has an end");
+}

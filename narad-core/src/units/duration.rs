@@ -175,7 +175,8 @@ impl<'de> Deserialize<'de> for WithUnits {
                 "{number} has no unit; write \"{number}s\" for seconds, or \"{number}ms\""
             ))
         }
-        deserializer.deserialize_str(Text)
+        // Whatever it is, so that what has no unit is told so.
+        deserializer.deserialize_any(Text)
     }
 }
 
