@@ -42,8 +42,8 @@ def call(method, path, body):
     try:
         urllib.request.urlopen(request, timeout=20).close()
     except urllib.error.HTTPError as error:
-        # There already, or its parent is not, just now.
-        if error.code not in (404, 409):
+        # There already, or not any more, or somebody has given it a schema.
+        if error.code >= 500:
             raise
 
 
