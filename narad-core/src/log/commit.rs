@@ -163,7 +163,8 @@ impl Inner {
 
     fn make_durable(&self, writer: &mut Writer, drained: Drained) -> Result<(), Failure> {
         let _turn = self.runtime.turns().commit();
-        let context = self.write_context();
+        let codecs = self.codecs();
+        let context = self.write_context(&codecs);
         if !drained.batch.is_empty() {
             self.prepare_segment(writer, drained.base).map_err(Failure::Clean)?;
             let (base, records) = (drained.base, drained.batch.len() as u64);

@@ -113,7 +113,7 @@ impl Inner {
             let (drained, _) = self.buffer.lock().drain(&mut [])?;
             let records = drained.batch.len() as u64;
             let encoded = match self.prepare_segment(writer, drained.base) {
-                Ok(()) => writer.encode(drained, self.write_context()).map(drop),
+                Ok(()) => writer.encode(drained, self.write_context(&self.codecs())).map(drop),
                 Err(error) => Err((error, drained)),
             };
             if let Err((error, drained)) = encoded {
@@ -125,7 +125,7 @@ impl Inner {
         if !writer.owes_write() {
             return Ok(());
         }
-        self.write(writer, self.write_context())?;
+        self.write(writer, self.write_context(&self.codecs()))?;
         if writer.is_full(self.options.segment_bytes) {
             self.sync(writer).map_err(|error| self.poison_from_drain(writer, error))?;
         }

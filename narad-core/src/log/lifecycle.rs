@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
-    Inner, LogOptions,
+    Codecs, Inner, LogOptions,
     buffer::{Buffer, Gate},
     combine::Combiner,
     notify::{announcements, is_silent},
@@ -31,8 +31,10 @@ impl Inner {
     pub(super) fn open(runtime: &Runtime, dir: &Path, mut options: LogOptions) -> Result<Arc<Self>> {
         options.readable.insert(Arc::clone(&options.codec))?;
         let is_silent = is_silent(&*options.wake);
-        let codec = Arc::clone(&options.codec);
+        let given = Arc::clone(&options.codec);
         let options = options.timed(runtime.metrics());
+        let (writing, readable) = (Arc::clone(&options.codec), options.readable.clone());
+        let codecs = Codecs { given, writing, readable };
         let span = open_span(&options.identity);
         let _entered = span.enter();
         let disk = &**runtime.disk();
@@ -72,7 +74,7 @@ impl Inner {
             group: Arc::clone(&options.identity.name),
             retention: RwLock::new(Arc::clone(&options.retention)),
             is_silent,
-            codec,
+            codecs: RwLock::new(Arc::new(codecs)),
             metrics: runtime.metrics().log(&options.identity),
             options,
             start: next,
@@ -104,7 +106,7 @@ impl Inner {
             return;
         };
         active.first_write_is_guessed = false;
-        if let Some(first) = active.segment.first_commit_ms(self.read_context()) {
+        if let Some(first) = active.segment.first_commit_ms(self.read_context(&self.codecs())) {
             active.first_write_ms = Some(first.min(self.runtime.clock().unix_ms()));
         }
     }
@@ -150,7 +152,7 @@ impl Inner {
     }
 
     fn survey(&self) -> Result<Survey> {
-        survey(self.read_context(), &self.dir, OpenMode::ReadWrite, Some(self.runtime.turns()))
+        survey(self.read_context(&self.codecs()), &self.dir, OpenMode::ReadWrite, Some(self.runtime.turns()))
     }
 
     /// Drains, syncs, writes the exact boundary and lets go of every file. The log is closed whatever fails.
@@ -219,7 +221,8 @@ impl Inner {
     }
 
     fn write_last(&self, writer: &mut Writer, drained: super::buffer::Drained) -> Result<()> {
-        let context = self.write_context();
+        let codecs = self.codecs();
+        let context = self.write_context(&codecs);
         if !drained.batch.is_empty() {
             self.prepare_segment(writer, drained.base)?;
             writer.encode(drained, context).map_err(|(error, _)| error)?;

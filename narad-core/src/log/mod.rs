@@ -64,7 +64,7 @@ use crate::{
     error::{Error, Result},
     format::{Batch, Offset, Record},
     metrics::LogMetrics,
-    plugin::{Codec, LogIdentity, RetentionPolicy, WakeReason},
+    plugin::{Codec, CodecSet, LogIdentity, RetentionPolicy, WakeReason},
     runtime::{Runtime, TimerEntry},
     segment::CacheId,
     sync::{
@@ -89,10 +89,9 @@ pub struct Log(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     dir: PathBuf,
-    /// `readable` holds every codec, the one for new frames too. Every plugin is timed.
+    /// As they were at open: what can be changed since stands below. Every plugin is timed.
     options: LogOptions,
-    /// The codec for new frames as it was given, which logs of a topic share.
-    codec: Arc<dyn Codec>,
+    codecs: RwLock<Arc<Codecs>>,
     metrics: Arc<LogMetrics>,
     cache_id: CacheId,
     /// Names the share of the pool's workers that this log can take.
@@ -119,6 +118,17 @@ struct Inner {
     unlink_again: Mutex<Vec<PathBuf>>,
     /// Held while segments are unlinked by their paths, which are somebody else's once the log is closed.
     unlinking: Mutex<()>,
+}
+
+/// What frames are written and read with.
+#[derive(Debug)]
+struct Codecs {
+    /// The codec for new frames as it was given, which logs of a topic share.
+    given: Arc<dyn Codec>,
+    /// The same, timed.
+    writing: Arc<dyn Codec>,
+    /// Holds every codec, the one for new frames too.
+    readable: CodecSet,
 }
 
 /// Records that were appended and not yet committed.
@@ -319,7 +329,7 @@ impl Log {
 
     /// The codec that new frames are written with.
     pub fn codec(&self) -> Arc<dyn Codec> {
-        Arc::clone(&self.0.codec)
+        Arc::clone(&self.0.codecs().given)
     }
 
     /// Its directory.
@@ -364,6 +374,19 @@ impl Log {
     /// An idle active segment could not be sealed. A failed unlink is no error: it is counted and tried again.
     pub fn sweep(&self, frontier: Option<Offset>) -> Result<Swept> {
         self.0.sweep(frontier)
+    }
+
+    /// Writes the frames that are begun from here on with another codec; what was written before stays readable as far as
+    /// `readable` goes, in which `codec` is always. Never blocks on file I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when two codecs claim one number; nothing is changed then.
+    pub fn set_codec(&self, codec: Arc<dyn Codec>, mut readable: CodecSet) -> Result<()> {
+        readable.insert(Arc::clone(&codec))?;
+        let readable = self.0.runtime.metrics().timed_codecs(readable);
+        let writing = readable.get(codec.number()).unwrap_or(&codec).clone();
+        *self.0.codecs.write() = Arc::new(Codecs { given: codec, writing, readable });
+        Ok(())
     }
 
     /// Puts another retention policy in place, roll age included, from the next write and the next sweep on.
@@ -444,10 +467,14 @@ impl Inner {
         Err(Error::Discarded { first: appended.offsets.start })
     }
 
-    fn write_context(&self) -> WriteContext<'_> {
+    fn codecs(&self) -> Arc<Codecs> {
+        Arc::clone(&self.codecs.read())
+    }
+
+    fn write_context<'a>(&'a self, codecs: &'a Codecs) -> WriteContext<'a> {
         WriteContext {
             disk: &**self.runtime.disk(),
-            codec: &*self.options.codec,
+            codec: &*codecs.writing,
             log: &self.options.identity,
             segment_bytes: self.options.segment_bytes,
             now: self.runtime.clock().monotonic(),

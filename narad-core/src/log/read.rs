@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use super::{Inner, ReadBatch};
+use super::{Codecs, Inner, ReadBatch};
 use crate::{
     error::{Error, Result},
     format::{Offset, Record},
@@ -138,7 +138,7 @@ impl Inner {
         if !is_active {
             self.hot.touch(&segment);
         }
-        let found = segment.read(offset, self.read_context(), window);
+        let found = segment.read(offset, self.read_context(&self.codecs()), window);
         match found {
             Ok(Found::Frame(frame)) => {
                 let frame = Arc::new(frame);
@@ -182,11 +182,7 @@ impl Inner {
         })
     }
 
-    pub(super) fn read_context(&self) -> ReadContext<'_> {
-        ReadContext {
-            disk: &**self.runtime.disk(),
-            codecs: &self.options.readable,
-            log: &self.options.identity,
-        }
+    pub(super) fn read_context<'a>(&'a self, codecs: &'a Codecs) -> ReadContext<'a> {
+        ReadContext { disk: &**self.runtime.disk(), codecs: &codecs.readable, log: &self.options.identity }
     }
 }

@@ -121,7 +121,8 @@ impl Inner {
             let (Some(first), Some(entry)) = (firsts.get_mut(index), entries.get(index)) else {
                 return Some(None);
             };
-            let first = first.get_or_insert_with(|| entry.segment.first_commit(self.read_context()));
+            let first =
+                first.get_or_insert_with(|| entry.segment.first_commit(self.read_context(&self.codecs())));
             first.as_ref().ok().copied()
         };
         let mut learned = Vec::new();

@@ -28,8 +28,9 @@ impl Metrics {
         Arc::new(TimedSync { inner, decide, synced })
     }
 
-    /// A wake notifier, timed.
-    pub(crate) fn timed_wake(&self, inner: Arc<dyn WakeNotifier>) -> Arc<dyn WakeNotifier> {
+    /// A wake notifier, each call of which is timed and counted by its name: what a log does with its own, for a notifier
+    /// that passes on to others what it is told.
+    pub fn timed_wake(&self, inner: Arc<dyn WakeNotifier>) -> Arc<dyn WakeNotifier> {
         let wake = self.calls("wake", inner.name(), "wake");
         Arc::new(TimedWake { inner, wake })
     }

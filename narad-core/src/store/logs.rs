@@ -56,11 +56,11 @@ impl Inner {
         if let Some(open) = self.open_log(spec, partition)? {
             return Ok(open.log.clone());
         }
-        let changes = topic.retention_changes();
+        let mark = topic.mark();
         let paths = guarded.prepare(self, spec.incarnation, partition)?;
         let log = Log::open(&self.runtime, paths.dir(), spec.log_options(partition))?;
         let open = OpenLog::new(log.clone(), spec.incarnation, partition, spec.retention.clone(), self.now());
-        topic.install(open, spec, changes);
+        topic.install(open, spec, mark);
         Ok(log)
     }
 

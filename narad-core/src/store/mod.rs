@@ -86,7 +86,7 @@ use crate::{
     disk::{DiskExt, File},
     format::{FanoutCursor, Offset},
     log::Log,
-    plugin::{Incarnation, PartitionId, PluginPlace, RetentionPolicy},
+    plugin::{Codec, CodecSet, Incarnation, PartitionId, PluginPlace, RetentionPolicy},
     runtime::Runtime,
 };
 
@@ -249,6 +249,21 @@ impl Store {
     /// called before [`start`](Self::start). Nobody follows a topic of a store that was told of none.
     pub fn set_followers(&self, followers: Arc<dyn Followers>) {
         self.inner.followers.set(followers);
+    }
+
+    /// Replaces the codec of a topic's open logs, in place, for the frames that are begun from here on; what was written
+    /// before stays readable as far as `readable` goes. Logs that are opened later go by their [`TopicSpec`]. Never blocks
+    /// on file I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when two codecs claim one number; nothing is changed then.
+    pub fn set_codec(&self, topic: &str, codec: &Arc<dyn Codec>, mut readable: CodecSet) -> Result<()> {
+        readable.insert(codec.clone())?;
+        let topic = self.inner.topics.read().get(topic).cloned();
+        if let Some(topic) = topic {
+            topic.set_codec(codec, &readable);
+        }
+        Ok(())
     }
 
     /// Deletes what an incarnation of a topic has on disk, after closing its logs. From here on nobody gets a log

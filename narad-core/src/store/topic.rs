@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Result,
-    plugin::{Incarnation, PartitionId, RetentionPolicy},
+    plugin::{Codec, CodecSet, Incarnation, PartitionId, RetentionPolicy},
 };
 
 #[derive(Debug)]
@@ -36,11 +36,42 @@ pub(super) struct Topic {
 /// What the topic's logs go by.
 #[derive(Debug, Default)]
 struct Settings {
-    /// As the last open had it, with the retention that was set since.
+    /// As the last open had it, with what was set since.
     spec: Option<TopicSpec>,
-    /// How often the retention was set, and to what.
-    changes: u64,
-    retention: Option<Arc<dyn RetentionPolicy>>,
+    retention: Changes<Arc<dyn RetentionPolicy>>,
+    codec: Changes<(Arc<dyn Codec>, CodecSet)>,
+}
+
+/// How often something was set, and to what.
+#[derive(Debug)]
+struct Changes<T> {
+    count: u64,
+    to: Option<T>,
+}
+
+impl<T> Default for Changes<T> {
+    fn default() -> Self {
+        Self { count: 0, to: None }
+    }
+}
+
+impl<T: Clone> Changes<T> {
+    fn set(&mut self, to: T) {
+        self.count += 1;
+        self.to = Some(to);
+    }
+
+    /// What it was set to, if it was since it had been set `count` times.
+    fn since(&self, count: u64) -> Option<T> {
+        self.to.clone().filter(|_| self.count != count)
+    }
+}
+
+/// How often the settings were changed at some moment; see [`Topic::install`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    retention: u64,
+    codec: u64,
 }
 
 impl Topic {
@@ -114,9 +145,10 @@ impl Topic {
         }
     }
 
-    /// How often the retention was changed; see [`install`](Self::install).
-    pub(super) fn retention_changes(&self) -> u64 {
-        self.settings.lock().changes
+    /// To be taken before an open; see [`install`](Self::install).
+    pub(super) fn mark(&self) -> Mark {
+        let settings = self.settings.lock();
+        Mark { retention: settings.retention.count, codec: settings.codec.count }
     }
 
     /// The settings that a log of this incarnation would be opened with, as far as they are known.
@@ -131,24 +163,31 @@ impl Topic {
         }
     }
 
-    /// Puts a log on the map that was opened by `spec`. A retention that was set since `changes` was taken reaches it,
-    /// so that a change and an open that overlap end with the new policy, without either waiting for the other.
-    pub(super) fn install(&self, open: OpenLog, spec: &TopicSpec, changes: u64) -> Arc<OpenLog> {
+    /// Puts a log on the map that was opened by `spec`. A retention or a codec that was set since `mark` was taken reaches
+    /// it, so that a change and an open that overlap end with the new one, without either waiting for the other.
+    pub(super) fn install(&self, open: OpenLog, spec: &TopicSpec, mark: Mark) -> Arc<OpenLog> {
         let open = Arc::new(open);
         self.logs.write().insert(open.partition, open.clone());
         self.cold.lock().remove(&open.partition);
-        let newer = {
+        let (policy, codec) = {
             let mut settings = self.settings.lock();
-            let newer = settings.retention.clone().filter(|_| settings.changes != changes);
+            let (policy, codec) =
+                (settings.retention.since(mark.retention), settings.codec.since(mark.codec));
             let mut spec = spec.clone();
-            if let Some(policy) = &newer {
+            if let Some(policy) = &policy {
                 spec.retention = policy.clone();
             }
+            if let Some((codec, readable)) = &codec {
+                (spec.codec, spec.readable) = (codec.clone(), readable.clone());
+            }
             settings.spec = Some(spec);
-            newer
+            (policy, codec)
         };
-        if let Some(policy) = newer {
+        if let Some(policy) = policy {
             open.set_retention(policy);
+        }
+        if let Some((codec, readable)) = codec {
+            set_codec(&open, &codec, &readable);
         }
         open
     }
@@ -156,8 +195,7 @@ impl Topic {
     pub(super) fn set_retention(&self, policy: &Arc<dyn RetentionPolicy>) {
         {
             let mut settings = self.settings.lock();
-            settings.changes += 1;
-            settings.retention = Some(policy.clone());
+            settings.retention.set(policy.clone());
             if let Some(spec) = &mut settings.spec {
                 spec.retention = policy.clone();
             }
@@ -165,6 +203,27 @@ impl Topic {
         for open in self.open_logs() {
             open.set_retention(policy.clone());
         }
+    }
+
+    /// `codec` is in `readable`.
+    pub(super) fn set_codec(&self, codec: &Arc<dyn Codec>, readable: &CodecSet) {
+        {
+            let mut settings = self.settings.lock();
+            settings.codec.set((codec.clone(), readable.clone()));
+            if let Some(spec) = &mut settings.spec {
+                (spec.codec, spec.readable) = (codec.clone(), readable.clone());
+            }
+        }
+        for open in self.open_logs() {
+            set_codec(&open, codec, readable);
+        }
+    }
+}
+
+fn set_codec(open: &OpenLog, codec: &Arc<dyn Codec>, readable: &CodecSet) {
+    if let Err(error) = open.log.set_codec(codec.clone(), readable.clone()) {
+        // Whoever set it has put the two together already.
+        tracing::error!(log = %open.log.identity(), %error, "could not change the codec of an open log");
     }
 }
 
