@@ -22,7 +22,7 @@ pub use dir::{MAX_PLUGIN_FILE_BYTES, MAX_PLUGIN_FILES, PluginDir, PluginPlace, V
 pub use identity::{Incarnation, LogIdentity, PartitionId};
 pub use lacking::Lacking;
 pub use refusal::{Origin, PluginKind, RegistryError};
-pub use registry::{PluginInfo, Registry};
+pub use registry::{NoConfig, PluginInfo, Registry};
 pub use retention::{RetentionDecision, RetentionPolicy, RetentionView, SegmentInfo};
 pub use sync::{BatchedSync, SyncDecision, SyncPolicy, Synced, Unsynced};
 pub use wake::{SilentWake, WakeNotifier, WakeReason};

@@ -43,6 +43,11 @@ struct Entry<P: ?Sized> {
 
 type Entries<P> = BTreeMap<String, Entry<P>>;
 
+/// The configuration of a plugin that has none: any key is refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoConfig {}
+
 /// A plugin that is registered.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]

@@ -164,7 +164,9 @@ impl Runtime {
         self.0.timer.cancel(entry);
     }
 
-    pub(crate) fn announce(&self, notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {
+    /// Has `notifier` told, in order and once for equal announcements that still wait: here if it says that it is prompt,
+    /// else on the runtime's own thread. For a notifier that passes on what it is told.
+    pub fn announce(&self, notifier: &Arc<dyn WakeNotifier>, log: &LogIdentity, reason: WakeReason) {
         self.0.notifications.announce(notifier, log, reason);
     }
 

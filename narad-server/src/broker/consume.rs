@@ -7,6 +7,7 @@ use narad_core::{
     clock::Clock,
     format::{Offset, Record},
     plugin::PartitionId,
+    store::TopicSpec,
 };
 
 use super::{
@@ -46,12 +47,14 @@ impl Broker {
     /// Dropping the future gives everything back.
     ///
     /// # Errors
-    /// `Invalid` for a partition that the topic has not got; `NoTopic` also when the topic was deleted while this waited.
+    /// `Invalid` for a partition that the topic has not got; `NoTopic` also when the topic was deleted while this waited;
+    /// `Unserved`.
     pub async fn consume(&self, topic: &str, request: Consume) -> Result<Vec<Delivery>, BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
         if let Some(partition) = request.partition {
             check_partition(partition, entry.topic.partitions)?;
         }
+        let queue = entry.queue()?;
         let clock = self.0.runtime.clock();
         let mut wait = Waiting {
             life: &entry.life,
@@ -59,7 +62,7 @@ impl Broker {
             since: clock.monotonic(),
             outcome: Outcome::Cancelled,
         };
-        let deliveries = match self.0.queues.consume(&entry.queue, request).await {
+        let deliveries = match self.0.queues.consume(queue, request).await {
             Ok(deliveries) => deliveries,
             Err(QueueError::Storage(error)) => return Err(self.failed(&entry, error).await),
             Err(error) => return Err(error.into()),
@@ -91,7 +94,7 @@ impl Broker {
         if receipt.partition.0 >= entry.topic.partitions {
             return Err(BrokerError::LeaseGone);
         }
-        self.0.queues.settle(&entry.queue, receipt, how).await?;
+        self.0.queues.settle(entry.queue()?, receipt, how).await?;
         match how {
             Settle::Extend => drop(entry.life.extended.fetch_add(1, Ordering::Relaxed)),
             Settle::Release => drop(entry.life.released.fetch_add(1, Ordering::Relaxed)),
@@ -112,7 +115,7 @@ impl Broker {
     ) -> Result<Replayed, BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
         check_partition(partition, entry.topic.partitions)?;
-        match self.read(&entry, partition, offset).await {
+        match self.read(entry.spec()?, partition, offset).await {
             Ok(record) => Ok(Replayed::Record(record)),
             Err(Error::NotYet { .. }) => Ok(Replayed::PastTheEnd),
             Err(Error::Expired { offset, oldest }) => Err(BrokerError::Expired { offset, oldest }),
@@ -124,13 +127,8 @@ impl Broker {
         }
     }
 
-    async fn read(
-        &self,
-        entry: &TopicEntry,
-        partition: PartitionId,
-        offset: Offset,
-    ) -> Result<Record, Error> {
-        let log = || self.0.store.log_async(entry.spec(), partition);
+    async fn read(&self, spec: &TopicSpec, partition: PartitionId, offset: Offset) -> Result<Record, Error> {
+        let log = || self.0.store.log_async(spec, partition);
         match log().await?.read_async(offset).await {
             // It was idle, and closed just then.
             Err(Error::Closed) => log().await?.read_async(offset).await,

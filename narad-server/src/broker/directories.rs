@@ -54,11 +54,11 @@ impl Broker {
                 return Err(BrokerError::NameTaken { existing: topic.name, directory: entry });
             }
             let id = directory.incarnation.unwrap_or_else(|| Incarnation::new(rand::random()));
-            let topic = broker.checked(fitting(settings, &directory)?, id)?;
+            let topic = broker.checked(fitting(settings, &directory)?, id).await?;
             let (store, adopted) = (broker.0.store.clone(), directory.clone());
             blocking(move || store.adopt(&adopted, id)).await??;
             let topic = catalog.meta().create_topic(topic).await?;
-            catalog.adopt(topic.clone(), topic.version)?;
+            catalog.adopt(topic.clone(), topic.version).await?;
             tracing::info!(topic = %topic.name, %id, directory = %directory.entry, "adopted a directory");
             Ok(topic)
         })
@@ -104,7 +104,9 @@ impl Broker {
 
 fn fitting(mut settings: NewTopic, directory: &TopicDirectory) -> Result<NewTopic, BrokerError> {
     settings.name = directory.topic.as_ref().to_owned();
-    settings.retention_ms = Some(settings.retention_ms.unwrap_or(0));
+    if settings.retention.is_none() {
+        settings.retention_ms = Some(settings.retention_ms.unwrap_or(0));
+    }
     let partitions = settings.partitions.filter(|&partitions| partitions > 0);
     if partitions.is_some_and(|partitions| partitions < directory.partitions) {
         let reason = format!("the directory has {}", directory.partitions);

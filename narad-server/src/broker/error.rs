@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narad_core::format::Offset;
+use narad_core::{format::Offset, plugin::RegistryError};
 
 use crate::{
     ingress::IngressError,
@@ -155,7 +155,15 @@ pub enum BrokerError {
     Meta(MetaError),
     /// A plugin of the configuration could not be built for a topic.
     #[error(transparent)]
-    Plugin(#[from] narad_core::plugin::RegistryError),
+    Plugin(#[from] RegistryError),
+    /// The topic needs a plugin that this broker has not got, or that cannot be built. Start a broker with the plugin.
+    #[error("topic {topic} is not served: {}", needed(source))]
+    Unserved {
+        /// The topic.
+        topic: Arc<str>,
+        /// What it needs.
+        source: Arc<RegistryError>,
+    },
     /// A part of the broker stopped before it answered.
     #[error("the broker stopped before it answered")]
     Stopped,
@@ -165,6 +173,17 @@ pub enum BrokerError {
 fn without_path(error: &narad_core::Error) -> String {
     match error {
         narad_core::Error::Corrupt { reason, .. } => format!("it is corrupt: {reason}"),
+        other => other.to_string(),
+    }
+}
+
+/// Which plugin is missing, in the words of whoever has to build a broker with it.
+fn needed(error: &RegistryError) -> String {
+    match error {
+        RegistryError::Unknown { kind, name, known } => {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            format!("it needs the {kind} \"{name}\", which this broker was built without; it has {known}")
+        }
         other => other.to_string(),
     }
 }

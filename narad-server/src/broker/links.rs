@@ -52,7 +52,7 @@ impl Broker {
             let link = broker.new_link(&parent, delay_ms).await?;
             let catalog = &broker.0.catalog;
             let linked = catalog.meta().attach(&child, child_id, link).await?;
-            broker.adopt([&linked.parent, &linked.child])?;
+            broker.adopt([&linked.parent, &linked.child]).await?;
             broker.settle_links().await;
             tracing::info!(parent = %linked.parent.name, child = %linked.child.name, delay_ms, "child attached");
             Ok(linked.parent)
@@ -74,7 +74,7 @@ impl Broker {
             let _linking = broker.0.fanout.linking(parent.topic.id);
             let link = broker.new_link(&parent, of.delay_ms).await?;
             let linked = broker.0.catalog.meta().create_child(child, schema, link).await?;
-            broker.adopt([&linked.parent, &linked.child])?;
+            broker.adopt([&linked.parent, &linked.child]).await?;
             broker.settle_links().await;
             let (topic, parent) = (&linked.child, &linked.parent.name);
             tracing::info!(topic = %topic.name, id = %topic.id, %parent, delay_ms = of.delay_ms, "child created");
@@ -124,9 +124,9 @@ impl Broker {
         Ok((entry.topic.clone(), children.collect()))
     }
 
-    fn adopt(&self, topics: [&Topic; 2]) -> Result<(), BrokerError> {
+    async fn adopt(&self, topics: [&Topic; 2]) -> Result<(), BrokerError> {
         for topic in topics {
-            self.0.catalog.adopt(topic.clone(), topic.version)?;
+            self.0.catalog.adopt(topic.clone(), topic.version).await?;
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Broker {
     async fn new_link(&self, parent: &TopicEntry, delay_ms: u64) -> Result<NewLink, BrokerError> {
         let mut offsets: Vec<Offset> = Vec::new();
         for partition in (0..parent.topic.partitions).map(PartitionId) {
-            offsets.push(self.0.store.log_async(parent.spec(), partition).await?.high_watermark());
+            offsets.push(self.0.store.log_async(parent.spec()?, partition).await?.high_watermark());
         }
         let produces = parent.life.in_flight.settled();
         tokio::time::timeout(PRODUCES_WAIT, produces).await.map_err(|_| BrokerError::Overloaded)?;

@@ -17,6 +17,7 @@ mod produce;
 mod readiness;
 mod schemas;
 mod stats;
+mod topic_plugins;
 mod topics;
 mod users;
 mod wake;
@@ -33,8 +34,8 @@ use narad_core::{
 use rustix::process::{Resource, getrlimit};
 
 use self::{
-    catalog::Catalog, data_dir::DataDir, partitions::PartitionLooks, plugins::Plugins, readiness::Startup,
-    schemas::Checkers, wake::Both,
+    catalog::Catalog, data_dir::DataDir, partitions::PartitionLooks, readiness::Startup, schemas::Checkers,
+    topic_plugins::Plugins, wake::Told,
 };
 pub use self::{
     consume::Replayed,
@@ -111,14 +112,19 @@ impl Broker {
         adjust(&mut options);
         // A configuration that cannot be used leaves the directory as it is.
         let plugins = Plugins::new(registry, config.storage.clone())?;
+        let configured_wake = plugins.configured_wake(&config.node.id)?;
         let (store, meta) = {
             let (runtime, data_dir) = (runtime.clone(), config.storage.data_dir.clone());
             blocking(move || open_files(&runtime, &data_dir, options)).await??
         };
         let queues = Arc::new(Queues::new(&runtime, store.clone()));
         let signals = Arc::<fanout::Signals>::default();
-        let plugins =
-            plugins.waking(Arc::new(Both(queues.notifier(), Arc::<fanout::Signals>::clone(&signals))));
+        let told = Told::new(
+            [queues.notifier(), Arc::<fanout::Signals>::clone(&signals)],
+            &runtime,
+            configured_wake,
+        );
+        let plugins = plugins.serving(store.clone(), Arc::new(told));
         let catalog = Arc::new(Catalog::new(runtime.clone(), Arc::new(meta), store.clone(), plugins));
         let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
         let prepare_segments = config.storage.prepare_segments;

@@ -13,7 +13,7 @@ use narad_core::{
     format::Offset,
     metrics::LogMetrics,
     plugin::{Incarnation, PartitionId},
-    store::{PartitionStats, Store},
+    store::{PartitionStats, Store, TopicSpec},
 };
 use parking_lot::Mutex;
 
@@ -128,7 +128,8 @@ impl Look<'_> {
         queue: Option<QueueStats>,
         mut seen: Seen,
     ) -> (Option<PartitionGauges>, Seen) {
-        let (spec, name) = (entry.spec(), &entry.topic.name);
+        // Of a topic that is not served nothing is looked at.
+        let (Ok(spec), name) = (entry.spec(), &entry.topic.name) else { return (None, seen) };
         let opens = self.opens.get(&(entry.topic.id, partition)).copied().unwrap_or_default();
         if seen.opens != opens {
             (seen.files, seen.frontier, seen.opens) = (None, None, opens);
@@ -155,7 +156,7 @@ impl Look<'_> {
         let lag = stats.high_watermark.zip(head).map(|(end, head)| end.get().saturating_sub(head.get()));
         let oldest_age = match (lag, head) {
             (Some(0), _) => Some(Duration::ZERO),
-            (Some(_), Some(head)) => self.age(entry, partition, head, &stats, &mut seen),
+            (Some(_), Some(head)) => self.age(spec, partition, head, &stats, &mut seen),
             _ => None,
         };
         let number = || Labels::new([("topic", &**name), ("partition", &partition.to_string())]);
@@ -178,14 +179,14 @@ impl Look<'_> {
     /// How old the message at `head` is.
     fn age(
         &self,
-        entry: &TopicEntry,
+        spec: &TopicSpec,
         partition: PartitionId,
         head: Offset,
         stats: &PartitionStats,
         seen: &mut Seen,
     ) -> Option<Duration> {
         if seen.head.is_none_or(|(offset, _)| offset != head) && stats.open && Instant::now() < self.until {
-            let committed = self.store.committed_at_ms(entry.spec(), partition, head);
+            let committed = self.store.committed_at_ms(spec, partition, head);
             seen.head = committed.map(|committed| (head, committed));
         }
         let read = seen.head.filter(|(offset, _)| *offset == head).map(|(_, committed)| committed);

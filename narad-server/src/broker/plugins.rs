@@ -1,26 +1,24 @@
-//! The plugins of the configuration, built for each topic.
+//! The plugins that every broker knows, and whether those of a configuration fit.
 
 use std::{sync::Arc, time::Duration};
 
 use narad_core::{
     origin,
     plugin::{
-        BatchedSync, Codec, CodecSet, Incarnation, LogIdentity, PartitionId, PluginContext, PluginKind,
-        Registry, RegistryError, RetentionPolicy, SilentWake, WakeNotifier,
+        BatchedSync, Incarnation, LogIdentity, NoConfig, PartitionId, PluginContext, Registry, RegistryError,
+        RetentionPolicy, SilentWake,
     },
-    store::TopicSpec,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    config::{PluginProblems, Storage},
-    meta::{Topic, TopicName},
-};
+use crate::config::{PluginProblems, Storage};
 
 /// The policy whose argument is a topic's `retention_ms`.
-const AGE: &str = "age";
+pub(super) const AGE: &str = "age";
+/// The wake notifier that tells nobody.
+const SILENT: &str = "silent";
 
 /// The configuration of the sync policy `batched`.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -50,65 +48,12 @@ pub fn default_plugins() -> Result<Registry, RegistryError> {
         let interval = Duration::from_millis(config.interval_ms);
         Ok(Arc::new(BatchedSync::new(interval, config.max_bytes)))
     })?;
+    registry.wake(origin!(), SILENT, |NoConfig {}, _| Ok(Arc::new(SilentWake)))?;
     Ok(registry)
 }
 
-pub(super) struct Plugins {
-    registry: Registry,
-    settings: Storage,
-    wake: Arc<dyn WakeNotifier>,
-}
-
-impl Plugins {
-    /// Keeps `settings` once a topic could be built by them. Touches no file; nobody is woken yet.
-    ///
-    /// # Errors
-    /// An unknown plugin, or a configuration that does not fit it.
-    pub(super) fn new(registry: Registry, settings: Storage) -> Result<Self, RegistryError> {
-        let plugins = Self { registry, settings, wake: Arc::new(SilentWake) };
-        if let Ok(name) = TopicName::new("probe") {
-            plugins.spec(&Topic::new(name, Incarnation::new(0), 1, 0))?;
-        }
-        Ok(plugins)
-    }
-
-    /// The same, with `wake` told of what the topics' logs announce.
-    pub(super) fn waking(self, wake: Arc<dyn WakeNotifier>) -> Self {
-        Self { wake, ..self }
-    }
-
-    /// What the store is to know of `topic`.
-    pub(super) fn spec(&self, topic: &Topic) -> Result<TopicSpec, RegistryError> {
-        let log = LogIdentity::partition(Arc::clone(&topic.name), topic.id, PartitionId(0));
-        let context = PluginContext::new(log);
-        let codec = self.registry.build_codec(&self.settings.codec, &context)?;
-        let mut spec =
-            TopicSpec::new(Arc::clone(&topic.name), topic.id, topic.partitions, Arc::clone(&codec));
-        spec.readable = self.readable(&codec, &context)?;
-        spec.retention = retention(&self.registry, &self.settings, topic.retention_ms, &context)?;
-        spec.sync = self.registry.build_sync(&self.settings.sync, &context)?;
-        spec.wake = Arc::clone(&self.wake);
-        spec.prepare_segments = self.settings.prepare_segments;
-        Ok(spec)
-    }
-
-    /// Every codec that needs no configuration, and the configured one.
-    fn readable(
-        &self,
-        codec: &Arc<dyn Codec>,
-        context: &PluginContext<'_>,
-    ) -> Result<CodecSet, RegistryError> {
-        let mut set = self.registry.readable_codecs(context)?;
-        set.insert(Arc::clone(codec)).map_err(|error| RegistryError::Build {
-            kind: PluginKind::Codec,
-            name: codec.name().to_owned(),
-            source: error.into(),
-        })?;
-        Ok(set)
-    }
-}
-
-fn retention(
+/// The retention of a topic that has no policy of its own: with `age` that of its `retention_ms`.
+pub(super) fn retention_of(
     registry: &Registry,
     settings: &Storage,
     retention_ms: u64,
@@ -129,8 +74,9 @@ pub fn check_plugins(registry: &Registry, settings: &Storage) -> PluginProblems 
     let context = PluginContext::new(log);
     [
         ("storage.codec", registry.build_codec(&settings.codec, &context).err()),
-        ("storage.retention", retention(registry, settings, 0, &context).err()),
+        ("storage.retention", retention_of(registry, settings, 0, &context).err()),
         ("storage.sync", registry.build_sync(&settings.sync, &context).err()),
+        ("storage.wake", registry.build_wake(&settings.wake, &context).err()),
     ]
     .into_iter()
     .filter_map(|(key, error)| error.map(|error| (key, error.to_string())))

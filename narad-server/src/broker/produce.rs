@@ -88,6 +88,8 @@ impl Broker {
 }
 
 fn check_takes_produce(entry: &TopicEntry, messages: usize) -> Result<(), BrokerError> {
+    // It could wait in the produce log, and nobody knows for how long.
+    entry.queue().inspect_err(|_| entry.life.reject("unserved", messages as u64))?;
     match &entry.topic.parent {
         Some(link) if link.delay_ms > 0 => {
             entry.life.reject("delayed_child", messages as u64);

@@ -7,7 +7,7 @@ use std::{
 
 use narad_core::{
     runtime::Runtime,
-    store::{Ailment, OpenFailure},
+    store::{Ailment, OpenFailure, TopicSpec},
 };
 use parking_lot::Mutex;
 
@@ -116,7 +116,8 @@ impl Broker {
             let Some(last) = page.last() else { break };
             after = Some(Arc::clone(&last.name));
             for topic in page {
-                specs.push(narad_core::store::TopicSpec::clone(catalog.adopt(topic, version)?.spec()));
+                let entry = catalog.adopt(topic, version).await?;
+                specs.extend(entry.spec().ok().map(|spec| TopicSpec::clone(spec)));
             }
         }
         let store = self.0.store.clone();
@@ -133,6 +134,7 @@ impl Broker {
             Progress::Done(failures) => failures.clone(),
         };
         let mut degraded = self.still_failing(failures).await;
+        degraded.extend(self.0.catalog.unserved().iter().map(ToString::to_string));
         if let Some(error) = self.0.ingress.failure() {
             degraded.push(format!("produce log: {error}"));
         }
@@ -156,8 +158,9 @@ impl Broker {
         let mut still = Vec::new();
         for failure in failures {
             let Ok(entry) = self.0.catalog.topic(&failure.topic).await else { continue };
-            let (store, spec, partition) =
-                (self.0.store.clone(), Arc::clone(entry.spec()), failure.partition);
+            // It is told of as a topic that is not served.
+            let Ok(spec) = entry.spec() else { continue };
+            let (store, spec, partition) = (self.0.store.clone(), Arc::clone(spec), failure.partition);
             let look = self.0.runtime.run_blocking(&failure.topic, move || store.stats(&spec, partition));
             // What gives no answer, for its disk hangs, has not opened.
             let stats = tokio::time::timeout(PATIENCE, look).await;

@@ -74,7 +74,10 @@ impl Broker {
             Some(partition) => vec![check_partition(partition, count)?],
             None => (0..count).map(PartitionId).collect(),
         };
-        let (store, spec) = (self.0.store.clone(), Arc::clone(entry.spec()));
+        let Ok(spec) = entry.spec() else {
+            return Ok((entry.topic.clone(), wanted.into_iter().map(unavailable).collect()));
+        };
+        let (store, spec) = (self.0.store.clone(), Arc::clone(spec));
         let look = move || wanted.into_iter().map(|partition| report(&store, &spec, partition)).collect();
         Ok((entry.topic.clone(), self.0.runtime.run_blocking(name, look).await))
     }
@@ -111,7 +114,11 @@ fn report(store: &narad_core::store::Store, spec: &TopicSpec, partition: Partiti
         }
         Err(error) => {
             tracing::warn!(topic = %spec.name, %partition, %error, "the partition could not be looked at");
-            PartitionReport { partition, stats: None, frontier: None, status: PartitionStatus::Unavailable }
+            unavailable(partition)
         }
     }
+}
+
+fn unavailable(partition: PartitionId) -> PartitionReport {
+    PartitionReport { partition, stats: None, frontier: None, status: PartitionStatus::Unavailable }
 }

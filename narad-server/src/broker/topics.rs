@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use narad_core::{plugin::Incarnation, store::check_topic_name};
+use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Broker, BrokerError, to_the_end};
+use super::{Broker, BrokerError, blocking, to_the_end, topic_plugins::OwnRetention};
 use crate::{
     config::{MAX_CAP, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS, TopicDefaults},
-    meta::{MetaError, Topic, TopicChange, TopicName},
+    meta::{CodecChange, MetaError, Topic, TopicChange, TopicName},
     security::Caller,
 };
 
@@ -26,6 +27,10 @@ pub struct NewTopic {
     pub partitions: Option<u32>,
     /// In milliseconds: 0 keeps for ever, else at least an hour.
     pub retention_ms: Option<u64>,
+    /// A retention policy of its own: a plugin's name, or an object with a `name`. Not beside `retention_ms`.
+    pub retention: Option<Value>,
+    /// A codec of its own, in the same form.
+    pub codec: Option<Value>,
     /// How long a lease lasts, in milliseconds.
     pub visibility_timeout_ms: Option<u64>,
     /// Leases out at once in one partition.
@@ -52,8 +57,10 @@ pub struct ChildOf {
 /// What of a topic is to change; `None` stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicEdit {
-    /// Its settings. The schema stands below.
+    /// Its settings. The schema and the codec stand below.
     pub settings: TopicChange,
+    /// A new codec for later frames: a plugin's name, or an object with a `name`.
+    pub codec: Option<Value>,
     /// A new version of the schema, which must take all that the current one takes.
     pub schema: Option<String>,
     /// The version of the schema that the new one was made from.
@@ -82,7 +89,7 @@ impl Broker {
     pub async fn create_topic(&self, mut new: NewTopic) -> Result<Topic, BrokerError> {
         let parent = new.parent.take();
         let schema = self.checked_schema(new.schema.as_deref()).await?;
-        let topic = self.checked(new, Incarnation::new(rand::random()))?;
+        let topic = self.checked(new, Incarnation::new(rand::random())).await?;
         let text = schema.map(|schema| Arc::clone(schema.text()));
         if let Some(parent) = parent {
             return self.create_child(topic, text, parent).await;
@@ -91,14 +98,16 @@ impl Broker {
         to_the_end(async move {
             let catalog = &broker.0.catalog;
             let topic = catalog.meta().create_topic_with_schema(topic, text).await?;
-            catalog.adopt(topic.clone(), topic.version)?;
+            catalog.adopt(topic.clone(), topic.version).await?;
             tracing::info!(topic = %topic.name, id = %topic.id, partitions = topic.partitions, "topic created");
             Ok(topic)
         })
         .await
     }
 
-    pub(super) fn checked(&self, new: NewTopic, id: Incarnation) -> Result<Topic, BrokerError> {
+    pub(super) async fn checked(&self, new: NewTopic, id: Incarnation) -> Result<Topic, BrokerError> {
+        let retention = self.own_retention(new.retention_ms, new.retention).await?;
+        self.check_codec(new.codec.as_ref()).await?;
         let defaults = &self.0.defaults;
         let name = TopicName::new(&new.name).map_err(|_| BrokerError::TopicName(new.name.clone()))?;
         check_topic_name(&new.name).map_err(|error| BrokerError::invalid("name", error.to_string()))?;
@@ -106,7 +115,13 @@ impl Broker {
         check_partitions(partitions, defaults)?;
         let mut topic = Topic::new(name, id, partitions, self.0.runtime.clock().unix_ms());
         topic.owner = new.owner;
-        topic.retention_ms = check_retention(new.retention_ms.unwrap_or(defaults.default_retention_age_ms))?;
+        topic.codec = new.codec;
+        topic.retention_ms = match (&retention.policy, retention.ms) {
+            (_, Some(ms)) => ms,
+            (Some(_), None) => 0,
+            (None, None) => check_retention(defaults.default_retention_age_ms)?,
+        };
+        topic.retention = retention.policy;
         topic.visibility_timeout_ms =
             new.visibility_timeout_ms.filter(|&ms| ms > 0).unwrap_or(defaults.default_visibility_timeout_ms);
         if topic.visibility_timeout_ms > MAX_TOPIC_MS {
@@ -117,6 +132,25 @@ impl Broker {
         topic.max_acked_ahead_per_partition =
             self.ahead_cap(new.max_acked_ahead_per_partition.unwrap_or(0))?;
         Ok(topic)
+    }
+
+    /// What a topic is to keep of the retention that it was given. Plugins may read files to see whether it fits.
+    async fn own_retention(
+        &self,
+        ms: Option<u64>,
+        policy: Option<Value>,
+    ) -> Result<OwnRetention, BrokerError> {
+        let ms = ms.map(check_retention).transpose()?;
+        let plugins = Arc::clone(self.0.catalog.plugins());
+        let own = blocking(move || plugins.own_retention(ms, policy)).await??;
+        own.ms.map(check_retention).transpose()?;
+        Ok(own)
+    }
+
+    async fn check_codec(&self, codec: Option<&Value>) -> Result<(), BrokerError> {
+        let Some(codec) = codec.cloned() else { return Ok(()) };
+        let plugins = Arc::clone(self.0.catalog.plugins());
+        blocking(move || plugins.check_codec(&codec)).await?
     }
 
     fn in_flight_cap(&self, cap: u32) -> Result<u32, BrokerError> {
@@ -184,7 +218,12 @@ impl Broker {
     }
 
     async fn change_of(&self, topic: &Topic, edit: &TopicEdit) -> Result<TopicChange, BrokerError> {
-        let change = self.checked_change(topic, edit.settings.clone())?;
+        let mut change = self.checked_change(topic, edit.settings.clone())?;
+        let own = self.own_retention(change.retention_ms, change.retention).await?;
+        (change.retention_ms, change.retention) = (own.ms, own.policy);
+        self.check_codec(edit.codec.as_ref()).await?;
+        let default = self.0.catalog.plugins().default_codec();
+        change.codec = edit.codec.clone().map(|to| CodecChange { to, default: default.clone() });
         match &edit.schema {
             Some(text) => self.with_schema(topic, change, text, edit.schema_base_version).await,
             None if edit.schema_base_version.is_some() => {
@@ -201,13 +240,15 @@ impl Broker {
             let catalog = &broker.0.catalog;
             let passes_on = change.schema.is_some();
             let topic = catalog.meta().update_topic(&topic.name, topic.id, change).await?;
-            let entry = catalog.adopt(topic.clone(), topic.version)?;
-            broker.0.queues.configure(&entry.queue);
+            let entry = catalog.adopt(topic.clone(), topic.version).await?;
+            if let Ok(queue) = entry.queue() {
+                broker.0.queues.configure(queue);
+            }
             for link in topic.children.iter().filter(|_| passes_on) {
                 match catalog.meta().topic(&link.name).await? {
                     Some(child) if child.id == link.id => {
                         let version = child.version;
-                        catalog.adopt(child, version)?;
+                        catalog.adopt(child, version).await?;
                     }
                     _ => {}
                 }
@@ -218,7 +259,6 @@ impl Broker {
     }
 
     fn checked_change(&self, before: &Topic, mut change: TopicChange) -> Result<TopicChange, BrokerError> {
-        change.retention_ms.map(check_retention).transpose()?;
         change.max_in_flight_per_partition =
             change.max_in_flight_per_partition.map(|cap| self.in_flight_cap(cap)).transpose()?;
         change.max_acked_ahead_per_partition =

@@ -3,6 +3,7 @@
 //! Reads the file and the environment as `serve` would, and opens nothing.
 
 use clap::Subcommand;
+use narad_core::plugin::Registry;
 use serde_json::json;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    broker::{check_plugins, default_plugins},
+    broker::check_plugins,
     config::{self, ConfigErrors, Overrides, Settings},
     serve::ServeError,
 };
@@ -36,23 +37,26 @@ pub(super) enum ConfigCommand {
 }
 
 /// Carries the command out.
-pub(super) fn run(command: ConfigCommand, out: &mut Output) -> Result<Outcome, CliError> {
+pub(super) fn run(
+    command: ConfigCommand,
+    registry: &Registry,
+    out: &mut Output,
+) -> Result<Outcome, CliError> {
     match command {
-        ConfigCommand::Check(args) => check(args.into(), out),
-        ConfigCommand::Schema => schema(out),
-        ConfigCommand::Show(args) => show(args.into(), out),
+        ConfigCommand::Check(args) => check(args.into(), registry, out),
+        ConfigCommand::Schema => schema(registry, out),
+        ConfigCommand::Show(args) => show(args.into(), registry, out),
     }
 }
 
-fn read(overrides: &Overrides) -> Result<Result<Settings, ConfigErrors>, CliError> {
-    let registry = default_plugins().map_err(ServeError::from)?;
-    Ok(config::environment().and_then(|environment| {
-        config::read(overrides, environment, |plugins| check_plugins(&registry, plugins))
-    }))
+fn read(overrides: &Overrides, registry: &Registry) -> Result<Settings, ConfigErrors> {
+    config::environment().and_then(|environment| {
+        config::read(overrides, environment, |plugins| check_plugins(registry, plugins))
+    })
 }
 
-fn check(overrides: Overrides, out: &mut Output) -> Result<Outcome, CliError> {
-    let (errors, strangers) = match read(&overrides)? {
+fn check(overrides: Overrides, registry: &Registry, out: &mut Output) -> Result<Outcome, CliError> {
+    let (errors, strangers) = match read(&overrides, registry) {
         Ok(settings) => (Vec::new(), settings.strangers),
         Err(errors) => (errors.iter().map(ToString::to_string).collect(), Vec::new()),
     };
@@ -72,8 +76,8 @@ fn check(overrides: Overrides, out: &mut Output) -> Result<Outcome, CliError> {
     Ok(Outcome::of(errors.is_empty()))
 }
 
-fn schema(out: &mut Output) -> Result<Outcome, CliError> {
-    let schema = config::schema(&default_plugins().map_err(ServeError::from)?);
+fn schema(registry: &Registry, out: &mut Output) -> Result<Outcome, CliError> {
+    let schema = config::schema(registry);
     if out.is_json() {
         out.object(&schema)?;
     } else {
@@ -82,8 +86,8 @@ fn schema(out: &mut Output) -> Result<Outcome, CliError> {
     Ok(Outcome::Complete)
 }
 
-fn show(overrides: Overrides, out: &mut Output) -> Result<Outcome, CliError> {
-    let settings = read(&overrides)?.map_err(ServeError::from)?.in_force();
+fn show(overrides: Overrides, registry: &Registry, out: &mut Output) -> Result<Outcome, CliError> {
+    let settings = read(&overrides, registry).map_err(ServeError::from)?.in_force();
     let width = settings.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
     for setting in settings {
         if out.is_json() {

@@ -17,6 +17,7 @@ mod log;
 mod output;
 mod password;
 mod peek;
+mod plugin;
 mod publish;
 mod replay;
 mod retry;
@@ -30,6 +31,7 @@ mod user;
 use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use narad_core::plugin::RegistryError;
 
 use self::{
     error::{CliError, Outcome},
@@ -37,7 +39,10 @@ use self::{
     server::ServerCommand,
     target::Target,
 };
-use crate::{config::Overrides, serve};
+use crate::{
+    config::Overrides,
+    serve::{Builder, ServeError},
+};
 
 /// The heading in every command's help over the options that all of them take.
 const EVERYWHERE: &str = "For every command";
@@ -91,6 +96,9 @@ enum Command {
     /// Check, describe and show the settings of `serve`
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// The plugins that this program is built with
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
     /// Read the files of a log, without a broker and without changing them
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -128,9 +136,15 @@ impl From<ServeArgs> for Overrides {
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
+    main_with(Builder::new)
+}
+
+/// The same with a broker of one's own: `serve` runs what `build` gives, and every command knows its plugins.
+pub fn main_with(build: impl FnOnce() -> Result<Builder, RegistryError>) -> ExitCode {
     let args = Args::parse();
     let format = if args.json { Format::Json } else { Format::Human };
-    match dispatch(args, format) {
+    let built = build().map_err(|error| CliError::from(ServeError::from(error)));
+    match built.and_then(|builder| dispatch(args, format, builder)) {
         Ok(Outcome::Complete) => ExitCode::SUCCESS,
         Ok(Outcome::Incomplete) => ExitCode::FAILURE,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
@@ -141,14 +155,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
+fn dispatch(args: Args, format: Format, builder: Builder) -> Result<Outcome, CliError> {
     let client = || args.target.client();
     let mut out = Output::stdout(format);
     let outcome = match args.command {
         Command::Serve(serve) | Command::Server(ServerCommand::Start(serve)) => {
             // Standard output is the broker's own from here on.
             drop(out);
-            block_on(async { serve::run(serve.into()).await.map_err(CliError::from) })?;
+            block_on(async { builder.run(serve.into()).await.map_err(CliError::from) })?;
             return Ok(Outcome::Complete);
         }
         Command::Topic(command) => block_on(topic::run(command, &client()?, &mut out)),
@@ -162,8 +176,9 @@ fn dispatch(args: Args, format: Format) -> Result<Outcome, CliError> {
             block_on(server::run(names, &client()?, &mut out))
         }
         Command::Completions(command) => completions::run(command, &mut out),
-        Command::Config(command) => config::run(command, &mut out),
-        Command::Log(command) => log::run(command, &mut out),
+        Command::Config(command) => config::run(command, builder.registry(), &mut out),
+        Command::Plugin(command) => plugin::run(command, builder.registry(), &mut out),
+        Command::Log(command) => log::run(command, builder.registry(), &mut out),
     }?;
     out.flush()?;
     Ok(outcome)
@@ -216,6 +231,8 @@ mod tests {
             "narad topic ls --json",
             "narad topic info t --partition 1",
             "narad topic edit t --retention 2h --max-in-flight 10",
+            "narad topic edit t --codec zstd",
+            "narad topic add t --retention size --codec {\"name\":\"zstd\",\"level\":3}",
             "narad topic rm t",
             "narad topic edit t --schema f",
             "narad topic schema t --at 1",
@@ -250,6 +267,7 @@ mod tests {
             "narad completions zsh",
             "narad config check --config f.toml --dev",
             "narad config schema",
+            "narad plugin ls --json",
             "narad --json config show --addr :1",
         ] {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));

@@ -94,7 +94,7 @@ pub(super) struct InfoArgs {
 /// A topic to be changed; at least one setting must be given.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true)
-    .args(["partitions", "retention", "max_in_flight", "max_acked_ahead", "file"]))]
+    .args(["partitions", "retention", "codec", "max_in_flight", "max_acked_ahead", "file"]))]
 pub(super) struct EditArgs {
     /// The topic
     topic: String,
@@ -109,9 +109,13 @@ struct Settings {
     /// Partitions, 3 to 108; they can grow, never shrink
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=108))]
     partitions: Option<u32>,
-    /// How long messages are kept, as 7d or 12h, at least 1h; `forever` keeps them all
-    #[arg(long, value_name = "DURATION", value_parser = retention)]
-    retention: Option<Duration>,
+    /// How long messages are kept, as 7d or 12h, at least 1h; `forever` keeps them all. Or a retention policy of the broker:
+    /// its name, or a JSON object with its name and keys
+    #[arg(long, value_name = "DURATION|POLICY", value_parser = retention)]
+    retention: Option<Retention>,
+    /// The codec of new messages: its name, or a JSON object with its name and keys. Those before stay readable
+    #[arg(long, value_name = "CODEC", value_parser = plugin)]
+    codec: Option<Value>,
     /// Messages of a partition that may be with consumers at once
     #[arg(long, value_name = "N")]
     max_in_flight: Option<u32>,
@@ -120,11 +124,27 @@ struct Settings {
     max_acked_ahead: Option<u32>,
 }
 
+/// What may be deleted.
+#[derive(Debug, Clone, PartialEq)]
+enum Retention {
+    /// What is older.
+    Age(Duration),
+    /// What a policy of the broker says.
+    Policy(Value),
+}
+
 impl From<Settings> for TopicChange {
     fn from(settings: Settings) -> Self {
+        let (retention_ms, retention) = match settings.retention {
+            Some(Retention::Age(age)) => (Some(millis(age)), None),
+            Some(Retention::Policy(policy)) => (None, Some(policy)),
+            None => (None, None),
+        };
         Self {
             partitions: settings.partitions,
-            retention_ms: settings.retention.map(millis),
+            retention_ms,
+            retention,
+            codec: settings.codec,
             max_in_flight_per_partition: settings.max_in_flight,
             max_acked_ahead_per_partition: settings.max_acked_ahead,
             schema: None,
@@ -192,7 +212,7 @@ async fn list(client: &Client, out: &mut Output) -> Result<(), CliError> {
             [
                 topic.name.clone(),
                 topic.partitions.to_string(),
-                retention_text(topic.retention_ms),
+                retention_of(topic),
                 shown(topic.visibility_timeout_ms),
                 told(topic, "role").unwrap_or_else(|| "-".to_owned()),
                 told(topic, "owner").unwrap_or_else(|| "-".to_owned()),
@@ -234,7 +254,7 @@ fn show(topic: &Topic, done: &str, out: &mut Output) -> Result<(), CliError> {
         "{done} {}: {} partitions, retention {}, visibility timeout {}",
         topic.name,
         topic.partitions,
-        retention_text(topic.retention_ms),
+        retention_of(topic),
         shown(topic.visibility_timeout_ms),
     ))?)
 }
@@ -247,7 +267,7 @@ fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
         ("topic", topic.name.clone()),
         ("id", topic.id.clone()),
         ("partitions", topic.partitions.to_string()),
-        ("retention", retention_text(topic.retention_ms)),
+        ("retention", retention_of(topic)),
         ("visibility timeout", shown(topic.visibility_timeout_ms)),
         ("max in flight", topic.max_in_flight_per_partition.to_string()),
         ("max acked ahead", topic.max_acked_ahead_per_partition.to_string()),
@@ -256,6 +276,7 @@ fn info(topic: &Topic, out: &mut Output) -> Result<(), CliError> {
     let schema_version =
         topic.rest.get("schema_version").and_then(Value::as_u64).filter(|&version| version > 0);
     let more = [
+        ("codec", topic.rest.get("codec").map(plugin_text)),
         ("owner", told(topic, "owner")),
         ("linked", links::linked(topic)),
         ("schema version", schema_version.map(|version| version.to_string())),
@@ -295,16 +316,31 @@ fn told(topic: &Topic, name: &str) -> Option<String> {
 }
 
 /// Said here, in the unit that was typed, and not by the broker in milliseconds.
-fn retention(text: &str) -> Result<Duration, String> {
+fn retention(text: &str) -> Result<Retention, String> {
     if text == "forever" {
-        return Ok(Duration::ZERO);
+        return Ok(Retention::Age(Duration::ZERO));
+    }
+    if text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '{') {
+        return plugin(text).map(Retention::Policy);
     }
     let shortest = Duration::from_millis(MIN_RETENTION_MS);
     match parsed(text)? {
         short if short < shortest => {
             Err(format!("the shortest retention is {}; `forever` keeps everything", shown(MIN_RETENTION_MS)))
         }
-        kept => Ok(kept),
+        kept => Ok(Retention::Age(kept)),
+    }
+}
+
+/// A name, or an object with one.
+fn plugin(text: &str) -> Result<Value, String> {
+    if !text.starts_with('{') {
+        return Ok(Value::from(text));
+    }
+    let spec: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match spec.get("name") {
+        Some(Value::String(_)) => Ok(spec),
+        _ => Err("a plugin is a name, or a JSON object with a \"name\"".to_owned()),
     }
 }
 
@@ -321,6 +357,14 @@ fn visibility(text: &str) -> Result<Duration, String> {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn retention_of(topic: &Topic) -> String {
+    topic.rest.get("retention").map_or_else(|| retention_text(topic.retention_ms), plugin_text)
+}
+
+fn plugin_text(spec: &Value) -> String {
+    spec.as_str().map_or_else(|| spec.to_string(), str::to_owned)
 }
 
 fn retention_text(ms: u64) -> String {
@@ -344,8 +388,12 @@ mod tests {
         assert_eq!(time_text(&Number::from(1_700_000_000)), "2023-11-14T22:13:20Z");
         assert_eq!(retention_text(0), "forever");
         assert_eq!(retention_text(604_800_000), "7d");
-        assert_eq!(retention("forever"), Ok(Duration::ZERO));
-        assert_eq!(retention("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(retention("forever"), Ok(Retention::Age(Duration::ZERO)));
+        assert_eq!(retention("1h"), Ok(Retention::Age(Duration::from_secs(3600))));
+        assert_eq!(retention("size"), Ok(Retention::Policy("size".into())));
+        let object = json!({ "name": "size", "max_bytes": 5 });
+        assert_eq!(retention(&object.to_string()), Ok(Retention::Policy(object)));
+        assert!(retention("{\"max_bytes\":5}").is_err_and(|why| why.contains("name")));
         assert!(retention("1s").is_err_and(|why| why.contains("1h") && why.contains("forever")));
         assert!(retention("0s").is_err() && visibility("1us").is_err());
     }

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(keys.get("node.id"), Some(&Kind::Text));
         let plugins: Vec<_> =
             keys.iter().filter(|(_, kind)| **kind == Kind::Plugin).map(|(key, _)| key).collect();
-        assert_eq!(plugins, ["storage.codec", "storage.retention", "storage.sync"]);
+        assert_eq!(plugins, ["storage.codec", "storage.retention", "storage.sync", "storage.wake"]);
     }
 
     #[test]

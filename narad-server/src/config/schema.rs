@@ -8,12 +8,18 @@ use super::keys;
 /// Keys that the broker fills in for each topic, so that a file need not.
 const FILLED_IN: [(&str, &str); 1] = [("age", "retention_ms")];
 
+/// The kinds of plugin that a file names, each under its key of `storage`.
+const KINDS: [(PluginKind, &str); 4] = [
+    (PluginKind::Codec, "codec"),
+    (PluginKind::Retention, "retention"),
+    (PluginKind::Sync, "sync"),
+    (PluginKind::Wake, "wake"),
+];
+
 /// The schema of the whole file, with every plugin of `registry`.
 pub fn schema(registry: &Registry) -> Value {
     let mut root = keys::tree_schema().to_value();
-    for (kind, key) in
-        [(PluginKind::Codec, "codec"), (PluginKind::Retention, "retention"), (PluginKind::Sync, "sync")]
-    {
+    for (kind, key) in KINDS {
         let Some(setting) = root.pointer_mut(&format!("/properties/storage/properties/{key}")) else {
             continue;
         };

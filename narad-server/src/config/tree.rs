@@ -100,6 +100,8 @@ pub struct Storage {
     pub retention: Value,
     /// When records are synced that nobody has committed.
     pub sync: Value,
+    /// Who is told, beside the broker itself, that a log has messages.
+    pub wake: Value,
     /// An idle log is closed after this time; 0 turns it off, else at least 60000.
     pub idle_log_eviction_ms: u64,
     /// How often retention looks at closed logs; 0 turns it off, else at least 60000.
@@ -118,6 +120,7 @@ impl Default for Storage {
             codec: Value::from("none"),
             retention: Value::from("age"),
             sync: Value::from("batched"),
+            wake: Value::from("silent"),
             idle_log_eviction_ms: 1_800_000,
             cold_retention_walk_ms: 300_000,
             consumer_offset_commit_interval_ms: 1000,

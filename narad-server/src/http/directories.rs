@@ -9,11 +9,12 @@ use axum::{
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     ApiError, App, access,
     params::json_body,
-    topics::TopicObject,
+    topics::{PluginSpec, TopicObject},
     up_to::{Cap, Milliseconds, Partitions, UpTo},
 };
 use crate::{broker::NewTopic, config::MIN_RETENTION_MS, security::Caller};
@@ -71,6 +72,12 @@ pub(super) struct AdoptBody {
     /// 0 keeps for ever.
     #[schemars(extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
     retention_ms: Option<Milliseconds>,
+    /// A retention policy instead of `retention_ms`.
+    #[schemars(with = "Option<PluginSpec>")]
+    retention: Option<Value>,
+    /// The codec for new frames instead of the server's.
+    #[schemars(with = "Option<PluginSpec>")]
+    codec: Option<Value>,
     /// 0 means the default.
     visibility_timeout_ms: Option<Milliseconds>,
     /// 0 means the default.
@@ -92,6 +99,8 @@ pub(super) async fn adopt(
         name: String::new(),
         partitions: body.partitions.map(UpTo::get_u32),
         retention_ms: body.retention_ms.map(UpTo::get),
+        retention: body.retention,
+        codec: body.codec,
         visibility_timeout_ms: body.visibility_timeout_ms.map(UpTo::get),
         max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),

@@ -84,6 +84,7 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
         BrokerError::Meta(MetaError::Unavailable { .. } | MetaError::CannotOpen { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, Some(1))
         }
+        BrokerError::Unserved { .. } => (StatusCode::SERVICE_UNAVAILABLE, Some(60)),
         BrokerError::DiskFull => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
         // Nothing is broken: descriptors come back as connections end and idle logs give theirs up.
         BrokerError::Ingress(error) | BrokerError::Storage(error) if error.is_out_of_descriptors() => {

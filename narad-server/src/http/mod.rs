@@ -138,10 +138,15 @@ impl App {
     /// The routes. Each request must carry its [`Peer`] as an extension, and carries the [`Link`] of its connection
     /// if a client that leaves is to be noticed.
     pub fn routes(self) -> Router {
+        self.routes_beside(Router::new())
+    }
+
+    /// The same with what `others` serve at paths that are not the broker's. Whoever asks there is checked as everywhere.
+    pub fn routes_beside(self, others: Router) -> Router {
         let routes = openapi::routes(&self)
             .fold(Router::new(), |routes, route| routes.route(route.path, (route.handlers)()));
         let access = self.0.access;
-        self.served(routes, access)
+        self.served(routes, others, access)
     }
 
     /// `/metrics` alone, for a listener of its own: whoever reaches that needs no password.
@@ -150,13 +155,14 @@ impl App {
             Access::Users | Access::Anybody => Access::Anybody,
             Access::Loopback => Access::Loopback,
         };
-        self.served(Router::new().route(METRICS, get(health::metrics)), access)
+        self.served(Router::new().route(METRICS, get(health::metrics)), Router::new(), access)
     }
 
-    fn served(self, routes: Router<Self>, access: Access) -> Router {
+    fn served(self, routes: Router<Self>, others: Router, access: Access) -> Router {
+        let others = others.method_not_allowed_fallback(error::method_not_allowed).fallback(error::not_found);
         routes
             .method_not_allowed_fallback(error::method_not_allowed)
-            .fallback(error::not_found)
+            .fallback_service(others)
             // The body layer holds the limits, route by route.
             .layer(DefaultBodyLimit::disable())
             .layer(from_fn_with_state(self.clone(), body::collect))

@@ -36,6 +36,14 @@ pub(super) struct TopicObject<'a> {
     id: String,
     partitions: u32,
     retention_ms: u64,
+    /// The policy of its own, if it has one; `retention_ms` is then that of `age`, and else 0.
+    #[schemars(with = "Option<PluginSpec>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<&'a Value>,
+    /// The codec of its own, if it has one.
+    #[schemars(with = "Option<PluginSpec>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codec: Option<&'a Value>,
     visibility_timeout_ms: u64,
     max_in_flight_per_partition: u32,
     max_acked_ahead_per_partition: u32,
@@ -79,6 +87,8 @@ impl<'a> TopicObject<'a> {
             id: topic.id.to_string(),
             partitions: topic.partitions,
             retention_ms: topic.retention_ms,
+            retention: topic.retention.as_ref(),
+            codec: topic.codec.as_ref(),
             visibility_timeout_ms: topic.visibility_timeout_ms,
             max_in_flight_per_partition: topic.max_in_flight_per_partition,
             max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
@@ -95,6 +105,21 @@ impl<'a> TopicObject<'a> {
     }
 }
 
+/// A plugin: its name, or an object with its `name` and its own keys.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "it is what the document says of a value that the registry reads")]
+pub(super) enum PluginSpec {
+    Name(String),
+    Configured(Configured),
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "as above")]
+pub(super) struct Configured {
+    name: String,
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateBody {
@@ -106,6 +131,12 @@ pub(super) struct CreateBody {
     /// 0 keeps for ever.
     #[schemars(extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
     retention_ms: Option<Milliseconds>,
+    /// A retention policy instead of `retention_ms`.
+    #[schemars(with = "Option<PluginSpec>")]
+    retention: Option<Value>,
+    /// The codec for new frames instead of the server's.
+    #[schemars(with = "Option<PluginSpec>")]
+    codec: Option<Value>,
     /// 0 means the default.
     visibility_timeout_ms: Option<Milliseconds>,
     /// 0 means the default.
@@ -143,6 +174,8 @@ pub(super) async fn create(
         name: body.name,
         partitions: body.partitions.map(UpTo::get_u32),
         retention_ms: body.retention_ms.map(UpTo::get),
+        retention: body.retention,
+        codec: body.codec,
         visibility_timeout_ms: body.visibility_timeout_ms.map(UpTo::get),
         max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
@@ -274,6 +307,12 @@ pub(super) struct UpdateBody {
     /// 0 keeps for ever.
     #[schemars(extend("not" = {"exclusiveMinimum": 0, "exclusiveMaximum": MIN_RETENTION_MS}))]
     retention_ms: Option<Milliseconds>,
+    /// A retention policy instead of `retention_ms`.
+    #[schemars(with = "Option<PluginSpec>")]
+    retention: Option<Value>,
+    /// The codec for later frames; those that were written before stay readable.
+    #[schemars(with = "Option<PluginSpec>")]
+    codec: Option<Value>,
     /// 0 means the default.
     max_in_flight_per_partition: Option<Cap>,
     /// 0 means the default.
@@ -306,14 +345,20 @@ pub(super) async fn update(
     }
     let settings = TopicChange {
         retention_ms: body.retention_ms.map(UpTo::get),
+        retention: body.retention,
+        codec: None,
         max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
         partitions: body.partitions.map(UpTo::get_u32),
         schema: None,
     };
     let schema = body.schema.map(text_of);
-    let edit =
-        TopicEdit { settings, schema, schema_base_version: body.schema_base_version.map(UpTo::get_u32) };
+    let edit = TopicEdit {
+        settings,
+        codec: body.codec,
+        schema,
+        schema_base_version: body.schema_base_version.map(UpTo::get_u32),
+    };
     let topic = app.broker().update_topic(&topic, edit).await?;
     Ok(Json(TopicObject::new(&topic)).into_response())
 }

@@ -28,7 +28,9 @@ pub use embedded::RedbMetaStore;
 pub use link::{
     ChildLink, Link, LinkRefusal, Linked, MAX_CHILDREN, NewLink, ParentLink, RETENTION_MARGIN_MS,
 };
-pub use topic::{NameError, SchemaChange, SchemaVersion, Topic, TopicChange, TopicName};
+pub use topic::{
+    CodecChange, NameError, SchemaChange, SchemaVersion, Topic, TopicChange, TopicName, plugin_name,
+};
 pub use user::{Action, Grant, PasswordHash, User, UserChange, UserName, UserNameError};
 
 /// Why the metastore did not do what it was asked.

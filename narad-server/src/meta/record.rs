@@ -2,11 +2,15 @@
 
 use narad_core::{format::Offset, plugin::Incarnation};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{ChildLink, MetaError, ParentLink, Topic};
 
-/// The newest layout that this program reads.
-const LAYOUT: u32 = 2;
+/// The newest layout that this program reads: a topic with plugins of its own, which a program that knows of none must not
+/// write to or delete from.
+const LAYOUT: u32 = 3;
+/// The layout of a topic with a schema and without plugins.
+const WITHOUT_PLUGINS: u32 = 2;
 /// The layout of a topic without a schema: one that programs read which know of none.
 const WITHOUT_SCHEMA: u32 = 1;
 
@@ -16,6 +20,12 @@ struct Stored {
     id: String,
     partitions: u32,
     retention_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retention: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    codec: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former_codecs: Vec<Value>,
     visibility_timeout_ms: u64,
     max_in_flight_per_partition: u32,
     max_acked_ahead_per_partition: u32,
@@ -66,10 +76,13 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8], newest: u32) -> Result<T, 
 /// The stored form of `topic`; its name is the key.
 pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
     let stored = Stored {
-        layout: if topic.schema_version == 0 { WITHOUT_SCHEMA } else { LAYOUT },
+        layout: layout_of(topic),
         id: topic.id.to_string(),
         partitions: topic.partitions,
         retention_ms: topic.retention_ms,
+        retention: topic.retention.clone(),
+        codec: topic.codec.clone(),
+        former_codecs: topic.former_codecs.clone(),
         visibility_timeout_ms: topic.visibility_timeout_ms,
         max_in_flight_per_partition: topic.max_in_flight_per_partition,
         max_acked_ahead_per_partition: topic.max_acked_ahead_per_partition,
@@ -83,6 +96,16 @@ pub(super) fn encode(topic: &Topic) -> Result<Vec<u8>, MetaError> {
     serde_json::to_vec(&stored).map_err(|error| unreadable(&topic.name, error.to_string()))
 }
 
+fn layout_of(topic: &Topic) -> u32 {
+    if topic.retention.is_some() || topic.codec.is_some() {
+        LAYOUT
+    } else if topic.schema_version > 0 {
+        WITHOUT_PLUGINS
+    } else {
+        WITHOUT_SCHEMA
+    }
+}
+
 /// The topic called `name` that `bytes` describe.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
     let stored: Stored = read(bytes, LAYOUT).map_err(|reason| unreadable(name, reason))?;
@@ -93,6 +116,9 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Topic, MetaError> {
         id,
         partitions: stored.partitions,
         retention_ms: stored.retention_ms,
+        retention: stored.retention,
+        codec: stored.codec,
+        former_codecs: stored.former_codecs,
         visibility_timeout_ms: stored.visibility_timeout_ms,
         max_in_flight_per_partition: stored.max_in_flight_per_partition,
         max_acked_ahead_per_partition: stored.max_acked_ahead_per_partition,
@@ -169,7 +195,14 @@ mod tests {
         let stored = encode(&with_schema).unwrap();
         assert!(String::from_utf8_lossy(&stored).contains("\"layout\":2"));
         assert_eq!(decode("t", &stored).unwrap(), with_schema);
-        let later = String::from_utf8(bytes).unwrap().replace("\"layout\":1", "\"layout\":3");
+        let mut with_plugins = topic.clone();
+        with_plugins.retention = Some("size".into());
+        with_plugins.codec = Some(serde_json::json!({ "name": "zstd", "level": 3 }));
+        with_plugins.former_codecs = vec!["none".into()];
+        let stored = encode(&with_plugins).unwrap();
+        assert!(String::from_utf8_lossy(&stored).contains("\"layout\":3"));
+        assert_eq!(decode("t", &stored).unwrap(), with_plugins);
+        let later = String::from_utf8(bytes).unwrap().replace("\"layout\":1", "\"layout\":4");
         assert!(matches!(decode("t", later.as_bytes()), Err(MetaError::Unreadable { .. })));
     }
 }

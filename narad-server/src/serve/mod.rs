@@ -1,6 +1,7 @@
 //! A running server: open, listen, and end within the grace. What a request does is decided elsewhere.
 
 mod accept;
+mod builder;
 mod connection;
 mod limits;
 mod listeners;
@@ -10,11 +11,11 @@ mod timed_io;
 
 use std::{io::Write, net::SocketAddr};
 
-use narad_core::plugin::Registry;
+pub use builder::Builder;
 pub use server::Server;
 
 use crate::{
-    broker::{BrokerError, check_plugins, default_plugins},
+    broker::{BrokerError, check_plugins},
     config::{self, Address, ConfigErrors, Overrides},
     http::Access,
     secret::Secret,
@@ -81,16 +82,13 @@ fn way_out(error: &std::io::Error) -> &'static str {
 /// # Errors
 /// It could not start.
 pub async fn run(overrides: Overrides) -> Result<(), ServeError> {
-    run_with(overrides, default_plugins()?).await
+    Builder::new()?.run(overrides).await
 }
 
-/// [`run`] with the plugins of `registry`: begin with [`default_plugins`] and register your own.
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), ServeError> {
-    let settings =
-        config::read(&overrides, config::environment()?, |storage| check_plugins(&registry, storage))?;
+async fn run_built(overrides: Overrides, builder: Builder) -> Result<(), ServeError> {
+    let settings = config::read(&overrides, config::environment()?, |storage| {
+        check_plugins(builder.registry(), storage)
+    })?;
     let config = settings.config;
     telemetry::init(&config.log);
     for name in settings.strangers {
@@ -101,7 +99,7 @@ pub async fn run_with(overrides: Overrides, registry: Registry) -> Result<(), Se
     if Access::of(&config) == Access::Anybody {
         tracing::warn!(addr = %config.http.addr, "security is off: whoever reaches the API may do everything");
     }
-    let server = Server::start_with(config, registry).await?;
+    let server = builder.start(config).await?;
     if let Some(password) = server.generated_password().and_then(Secret::expose_text) {
         // Not through the log, whose level may leave it out.
         let _ = writeln!(std::io::stderr(), "admin password: {password}");

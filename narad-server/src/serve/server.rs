@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use axum::Router;
 use narad_core::{
     plugin::Registry,
     runtime::{Runtime, RuntimeOptions},
@@ -46,21 +47,23 @@ impl Server {
     /// # Errors
     /// Nothing stays open after an error.
     pub async fn start(config: Config) -> Result<Self, ServeError> {
-        Self::start_with(config, default_plugins()?).await
+        Self::start_built(config, default_plugins()?, |_| Router::new()).await
     }
 
-    /// The same with the plugins of `registry`, from which the configuration names them: begin with
-    /// [`default_plugins`] and register your own.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    pub async fn start_with(config: Config, registry: Registry) -> Result<Self, ServeError> {
+    /// The same with the plugins of `registry`, from which the configuration names them, and with routes beside `/v1`: what
+    /// a [`Builder`](super::Builder) starts.
+    pub(super) async fn start_built(
+        config: Config,
+        registry: Registry,
+        routes: impl FnOnce(Broker) -> Router,
+    ) -> Result<Self, ServeError> {
         // Before anything is opened: a port that is taken leaves the data directory as it is.
         let bound = Bound::all(&config).await?;
         let mut options = RuntimeOptions::default();
         options.workers = IO_WORKERS;
         let broker = Broker::open(Runtime::new(options), registry, &config).await.map_err(why)?;
-        Self::listen_on(Ok(bound), broker, config).await
+        let routes = routes(broker.clone());
+        Self::listen_on(Ok(bound), broker, config, routes).await
     }
 
     /// Serves a broker that is open already, as `config` says of the listener. It is the server's from here on: an error
@@ -70,13 +73,14 @@ impl Server {
     /// As [`start`](Self::start).
     pub async fn start_on(broker: Broker, config: Config) -> Result<Self, ServeError> {
         let bound = Bound::all(&config).await;
-        Self::listen_on(bound, broker, config).await
+        Self::listen_on(bound, broker, config, Router::new()).await
     }
 
     async fn listen_on(
         bound: Result<Bound, ServeError>,
         broker: Broker,
         config: Config,
+        routes: Router,
     ) -> Result<Self, ServeError> {
         let ready = async {
             let listeners = bound?.listen()?;
@@ -90,7 +94,7 @@ impl Server {
             Ok((listeners, generated))
         };
         match ready.await {
-            Ok((listeners, generated)) => Ok(Self::serve(listeners, generated, broker, config)),
+            Ok((listeners, generated)) => Ok(Self::serve(listeners, generated, broker, config, routes)),
             Err(error) => {
                 if let Err(close) = broker.close(Duration::ZERO).await {
                     tracing::error!(error = %close, "the data directory could not be closed");
@@ -105,6 +109,7 @@ impl Server {
         generated_password: Option<Secret>,
         broker: Broker,
         config: Config,
+        routes: Router,
     ) -> Self {
         let grace = config.http.shutdown_grace.0;
         let app = App::new(broker.clone(), config.http.clone(), Access::of(&config));
@@ -116,8 +121,8 @@ impl Server {
         let metrics = listeners
             .metrics
             .map(|listener| listening(listener, app.clone().metrics_routes(), METRICS_CONNECTIONS));
-        let api =
-            listening(listeners.api, app.clone().routes(), limits::connections(config.http.max_connections));
+        let connections = limits::connections(config.http.max_connections);
+        let api = listening(listeners.api, app.clone().routes_beside(routes), connections);
         Self { api, metrics, generated_password, broker, app, grace }
     }
 

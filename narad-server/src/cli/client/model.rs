@@ -42,6 +42,12 @@ pub(crate) struct TopicChange {
     /// How long messages are kept; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retention_ms: Option<u64>,
+    /// A retention policy of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<Value>,
+    /// A codec of its own, for the frames to come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) codec: Option<Value>,
     /// Messages of a partition that may be leased at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_in_flight_per_partition: Option<u32>,

@@ -85,7 +85,7 @@ impl DumpArgs {
     fn lines(
         &self,
         found: &Inspected<'_>,
-        reader: &Reader,
+        reader: &Reader<'_>,
         emit: &mut dyn FnMut(Line<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         match found {
@@ -144,7 +144,7 @@ impl From<Summary> for Line<'_> {
 }
 
 /// Carries the command out.
-pub(super) fn run(args: &DumpArgs, reader: &Reader, out: &mut Output) -> Result<Outcome, CliError> {
+pub(super) fn run(args: &DumpArgs, reader: &Reader<'_>, out: &mut Output) -> Result<Outcome, CliError> {
     target::require_single(&OsDisk, &args.dir)?;
     let summary = reader
         .walk(&args.dir, &mut |found| args.lines(&found, reader, &mut |line| out.object(&line)))
@@ -165,6 +165,7 @@ mod tests {
     use narad_core::format::{Batch, CodecNumber, Record};
 
     use super::*;
+    use crate::broker::default_plugins;
 
     fn args(from: u64, to: u64, payload: bool) -> DumpArgs {
         DumpArgs { dir: PathBuf::new(), from, to, payload }
@@ -176,7 +177,7 @@ mod tests {
             lines.push(serde_json::to_string(&line)?);
             Ok(())
         };
-        args.lines(found, &Reader::new().unwrap(), &mut emit).unwrap();
+        args.lines(found, &Reader { registry: &default_plugins().unwrap() }, &mut emit).unwrap();
         lines
     }
 

@@ -6,14 +6,20 @@ mod dump;
 mod target;
 mod verify;
 
-use std::{borrow::Cow, io, ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Subcommand;
 use narad_core::{
     disk::OsDisk,
     format::CodecNumber,
     log::inspect::{Inspected, Summary, inspect},
-    plugin::{CodecSet, LogIdentity},
+    plugin::{CodecSet, LogIdentity, PluginContext, PluginPlace, Registry, Visit},
 };
 
 use super::{
@@ -31,20 +37,32 @@ pub(super) enum LogCommand {
 }
 
 /// Carries the command out.
-pub(super) fn run(command: LogCommand, out: &mut Output) -> Result<Outcome, CliError> {
+pub(super) fn run(command: LogCommand, registry: &Registry, out: &mut Output) -> Result<Outcome, CliError> {
+    let reader = Reader { registry };
     match command {
-        LogCommand::Dump(args) => dump::run(&args, &reader(&args.dir)?, out),
-        LogCommand::Verify(args) => verify::run(&args, &reader(&args.dir)?, out),
+        LogCommand::Dump(args) => dump::run(&args, &reader, out),
+        LogCommand::Verify(args) => verify::run(&args, &reader, out),
     }
 }
 
-fn reader(dir: &Path) -> Result<Reader, CliError> {
-    Reader::new().map_err(|error| WalkError::Look(error).in_dir(dir))
+/// The files of a log, seen with the codecs of this build that need no configuration.
+struct Reader<'a> {
+    registry: &'a Registry,
 }
 
-/// The files of a log, seen with the codecs of this build.
-struct Reader {
-    codecs: CodecSet,
+/// What plugins keep beside a log: to be read alone.
+#[derive(Debug)]
+struct Kept(PathBuf);
+
+impl PluginPlace for Kept {
+    fn look(&self, visit: Visit<'_>) -> narad_core::Result<()> {
+        visit(&OsDisk, &self.0)
+    }
+
+    fn change(&self, _: Visit<'_>) -> narad_core::Result<()> {
+        let reason = format!("{} is only looked at", self.0.display());
+        Err(narad_core::Error::InvalidArgument { name: "plugin file", reason })
+    }
 }
 
 /// Why a walk did not reach its end.
@@ -65,12 +83,16 @@ impl WalkError {
     }
 }
 
-impl Reader {
-    fn new() -> narad_core::Result<Self> {
-        let mut codecs = CodecSet::new();
-        codecs.insert(Arc::new(narad_codecs::None))?;
-        codecs.insert(Arc::new(narad_codecs::Zstd::default()))?;
-        Ok(Self { codecs })
+impl Reader<'_> {
+    /// The codecs for the partition at `dir`, with what they keep in its topic's directory.
+    fn codecs(&self, dir: &Path, identity: &LogIdentity) -> narad_core::Result<CodecSet> {
+        let mut context = PluginContext::new(identity.clone());
+        if let Some(topic) = dir.parent() {
+            context = context.in_place(Arc::new(Kept(topic.join("plugins"))));
+        }
+        self.registry
+            .readable_codecs(&context)
+            .map_err(|error| narad_core::Error::InvalidArgument { name: "codec", reason: error.to_string() })
     }
 
     /// Visits everything in the partition at `dir`, in offset order, until `visit` fails.
@@ -80,8 +102,9 @@ impl Reader {
         visit: &mut dyn FnMut(Inspected<'_>) -> io::Result<()>,
     ) -> Result<Summary, WalkError> {
         let identity = LogIdentity::named(dir.display().to_string());
+        let codecs = self.codecs(dir, &identity).map_err(WalkError::Look)?;
         let mut gave_up = None;
-        let summary = inspect(&OsDisk, dir, &identity, &self.codecs, &mut |found| match visit(found) {
+        let summary = inspect(&OsDisk, dir, &identity, &codecs, &mut |found| match visit(found) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 gave_up = Some(error);
@@ -96,8 +119,8 @@ impl Reader {
 
     /// A codec's name, or its number when it is not one of this build.
     fn codec_name(&self, number: CodecNumber) -> Cow<'_, str> {
-        match self.codecs.get(number) {
-            Some(codec) => codec.name().into(),
+        match self.registry.plugins().find(|plugin| plugin.number == Some(number)) {
+            Some(codec) => codec.name.into(),
             None => number.to_string().into(),
         }
     }

@@ -118,7 +118,7 @@ impl Findings {
 }
 
 /// Carries the command out.
-pub(super) fn run(args: &VerifyArgs, reader: &Reader, out: &mut Output) -> Result<Outcome, CliError> {
+pub(super) fn run(args: &VerifyArgs, reader: &Reader<'_>, out: &mut Output) -> Result<Outcome, CliError> {
     let targets = target::find(&OsDisk, &args.dir)?;
     let bar = progress(targets.iter().map(|target| target.bytes).sum());
     let findings: Vec<Findings> = targets.iter().map(|target| check(target, reader, &bar)).collect();
@@ -135,7 +135,7 @@ pub(super) fn run(args: &VerifyArgs, reader: &Reader, out: &mut Output) -> Resul
     }
 }
 
-fn check(target: &Target, reader: &Reader, bar: &ProgressBar) -> Findings {
+fn check(target: &Target, reader: &Reader<'_>, bar: &ProgressBar) -> Findings {
     let mut findings = Findings { partition: target.name.clone(), ..Findings::default() };
     bar.set_message(target.name.clone());
     let start = bar.position();
