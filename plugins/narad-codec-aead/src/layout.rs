@@ -1,13 +1,5 @@
 //! The bytes around what is encrypted, and the bytes that a frame is bound to. Nothing here knows a secret.
-//!
-//! | offset | size | |
-//! | --- | --- | --- |
-//! | 0 | 1 | cipher: 1 is AES-256-GCM, 2 is ChaCha20-Poly1305 |
-//! | 1 | 4 | the key's number, big-endian |
-//! | 5 | 4 | the key's fingerprint |
-//! | 9 | 24 | salt |
-//! | 33 | n | encrypted: the nested codec's number as a frame header has it, and what that codec stored |
-//! | 33 + n | 16 | tag |
+//! The crate's documentation has the layout.
 
 use narad_core::plugin::{FrameContext, LogIdentity};
 

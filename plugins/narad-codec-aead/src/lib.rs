@@ -34,6 +34,20 @@
 //! every log be opened again, and keep the old ones for as long as there are frames under them: retention takes those in
 //! time. Keys are wiped from memory when they are dropped, and neither `Debug` nor an error shows any of them.
 //!
+//! # What is stored
+//!
+//! | offset | size | |
+//! | --- | --- | --- |
+//! | 0 | 1 | cipher: 1 is AES-256-GCM, 2 is ChaCha20-Poly1305 |
+//! | 1 | 4 | the key's number, big-endian |
+//! | 5 | 4 | the key's fingerprint |
+//! | 9 | 24 | salt |
+//! | 33 | n | encrypted: the nested codec's number as a frame header has it, and what that codec stored |
+//! | 33 + n | 16 | tag |
+//!
+//! The fingerprint tells a wrong key from a changed frame; it is derived of the key and says nothing of it. All in front of
+//! the encrypted bytes is authenticated too.
+//!
 //! # Nonces
 //!
 //! Each call of `encode` draws 192 random bits from the system. HKDF-SHA-256 makes of these and the key a cipher key and a
