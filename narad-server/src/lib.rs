@@ -5,7 +5,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`duration`], [`size`], [`secret`], [`config`] | durations and sizes with units; text that is not shown; one typed tree of settings, validated whole before anything opens |
-//! | [`telemetry`] | log output; every metric's name, and all series as text |
+//! | [`telemetry`] | log output; every metric's name, all series as text, spans; the way to a collector |
 //! | [`schema`] | JSON Schemas of topics: checking, comparing, what they cost |
 //! | [`meta`] | topics, users and their versions, behind `MetaStore`; the embedded one on redb |
 //! | [`security`] | passwords, who is asking, and what they may do |

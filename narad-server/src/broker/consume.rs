@@ -9,6 +9,7 @@ use narad_core::{
     plugin::PartitionId,
     store::TopicSpec,
 };
+use tracing::Instrument;
 
 use super::{
     Broker, BrokerError,
@@ -16,7 +17,10 @@ use super::{
     counters::{Outcome, TopicLife},
     produce::check_partition,
 };
-use crate::queue::{Consume, Delivery, QueueError, Receipt, Settle};
+use crate::{
+    queue::{Consume, Delivery, QueueError, Receipt, Settle},
+    telemetry::spans::{self, Operation},
+};
 
 /// What a replay found at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +55,14 @@ impl Broker {
     /// `Unserved`.
     pub async fn consume(&self, topic: &str, request: Consume) -> Result<Vec<Delivery>, BrokerError> {
         let entry = self.0.catalog.topic(topic).await?;
+        let span = spans::messaging(Operation::Receive, &entry.topic.name);
+        let deliveries = self.consume_of(&entry, request).instrument(span.clone()).await?;
+        let sizes = deliveries.iter().map(|one| (one.partition.0, one.record.payload.len()));
+        spans::messages(&span, sizes);
+        Ok(deliveries)
+    }
+
+    async fn consume_of(&self, entry: &TopicEntry, request: Consume) -> Result<Vec<Delivery>, BrokerError> {
         if let Some(partition) = request.partition {
             check_partition(partition, entry.topic.partitions)?;
         }
@@ -64,7 +76,7 @@ impl Broker {
         };
         let deliveries = match self.0.queues.consume(queue, request).await {
             Ok(deliveries) => deliveries,
-            Err(QueueError::Storage(error)) => return Err(self.failed(&entry, error).await),
+            Err(QueueError::Storage(error)) => return Err(self.failed(entry, error).await),
             Err(error) => return Err(error.into()),
         };
         wait.outcome = match (deliveries.is_empty(), request.wait.is_zero()) {
@@ -74,7 +86,7 @@ impl Broker {
         };
         drop(wait);
         if deliveries.is_empty() {
-            self.still_there(&entry).await?;
+            self.still_there(entry).await?;
             entry.life.empty.fetch_add(1, Ordering::Relaxed);
         }
         for delivery in &deliveries {
@@ -94,7 +106,8 @@ impl Broker {
         if receipt.partition.0 >= entry.topic.partitions {
             return Err(BrokerError::LeaseGone);
         }
-        self.0.queues.settle(entry.queue()?, receipt, how).await?;
+        let span = spans::messaging(Operation::Settle, &entry.topic.name);
+        self.0.queues.settle(entry.queue()?, receipt, how).instrument(span).await?;
         match how {
             Settle::Extend => drop(entry.life.extended.fetch_add(1, Ordering::Relaxed)),
             Settle::Release => drop(entry.life.released.fetch_add(1, Ordering::Relaxed)),

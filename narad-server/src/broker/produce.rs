@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use narad_core::plugin::PartitionId;
+use tracing::Instrument;
 
 use super::{Broker, BrokerError, catalog::TopicEntry};
 use crate::{
     ingress::{IngressError, Staged},
     placement,
+    telemetry::spans::{self, Operation},
 };
 
 /// The largest payload of a message, in bytes.
@@ -74,7 +76,9 @@ impl Broker {
 
     async fn take(&self, entry: &TopicEntry, staged: Vec<Staged>) -> Result<(), BrokerError> {
         let sizes: Vec<_> = staged.iter().map(|one| (one.partition, one.payload.len() as u64)).collect();
-        if let Err(error) = self.0.ingress.produce(staged).await {
+        let span = spans::messaging(Operation::Send, &entry.topic.name);
+        spans::messages(&span, staged.iter().map(|one| (one.partition.0, one.payload.len())));
+        if let Err(error) = self.0.ingress.produce(staged).instrument(span).await {
             entry.life.reject(reason(&error), sizes.len() as u64);
             return Err(error.into());
         }

@@ -66,9 +66,6 @@ fn by_rule(key: &str) -> String {
 }
 
 fn unknown(name: &str, by_variable: &[(String, &String, Kind)]) -> String {
-    if let Some(key) = keys::not_yet(name, variable_of) {
-        return keys::hint(key, std::iter::empty());
-    }
     let named =
         NAMED.iter().find(|(key, _)| by_rule(key) == name).map(|(_, variable)| (*variable).to_owned());
     let upper = name.to_uppercase();

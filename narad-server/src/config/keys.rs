@@ -8,9 +8,6 @@ use serde_json::Value;
 
 use super::Config;
 
-/// Settings of the contract that do nothing yet: refused, so that nobody believes that they are in force.
-const NOT_YET: [&str; 2] = ["telemetry.otlp_endpoint", "telemetry.otlp_protocol"];
-
 /// What a setting's value is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -55,22 +52,17 @@ fn kind(leaf: &Value) -> Kind {
     }
 }
 
-/// The sections of `known`, and those that a later version will have.
+/// The sections of `known`.
 pub(super) fn sections(known: &BTreeMap<String, Kind>) -> Vec<&str> {
-    let keys = known.keys().map(String::as_str).chain(NOT_YET);
-    let mut sections: Vec<&str> = keys.filter_map(|key| key.split_once('.')).map(|(name, _)| name).collect();
+    let split = known.keys().filter_map(|key| key.split_once('.'));
+    let mut sections: Vec<&str> = split.map(|(name, _)| name).collect();
     sections.dedup();
     sections
 }
 
-/// What to say of `key`, which is no setting: that it does nothing yet, that secrets do not belong into files, or which
-/// of `known` was probably meant. Begins with `; ` unless it is empty.
+/// What to say of `key`, which is no setting: that secrets do not belong into files, or which of `known` was probably
+/// meant. Begins with `; ` unless it is empty.
 pub(super) fn hint<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let is_or_holds =
-        |later: &&str| *later == key || later.strip_prefix(key).is_some_and(|r| r.starts_with('.'));
-    if NOT_YET.iter().any(is_or_holds) {
-        return "; it does nothing in this version: take it out".to_owned();
-    }
     if key.contains("password") || key.contains("secret") {
         return "; secrets come from the environment alone: NARAD_ADMIN_PASSWORD".to_owned();
     }
@@ -103,11 +95,6 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// The setting that a later version will have under the variable `name`.
-pub(super) fn not_yet(name: &str, variable_of: impl Fn(&str) -> String) -> Option<&'static str> {
-    NOT_YET.into_iter().find(|key| variable_of(key) == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,12 +122,5 @@ mod tests {
         let near = |name| nearest(name, keys.keys().map(String::as_str));
         assert_eq!(near("http.max_conections").as_deref(), Some("http.max_connections"));
         assert_eq!(near("zebra.stripes"), None);
-    }
-
-    #[test]
-    fn what_does_nothing_yet_is_no_setting() {
-        let keys = all();
-        assert!(NOT_YET.iter().all(|key| !keys.contains_key(*key)));
-        assert!(hint("telemetry", std::iter::empty()).contains("nothing in this version"));
     }
 }

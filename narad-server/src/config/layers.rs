@@ -14,7 +14,7 @@ use crate::secret::Secret;
 /// named anew keeps no key of the old one.
 pub(super) type Layer = BTreeMap<String, (Value, Source)>;
 
-/// Set for every program of a machine, so it is no reason not to start; but nothing is sent there yet, and that is said.
+/// Set for every program of a machine, so it is no reason not to start; but a build that sends nothing says so.
 const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// What is wrong with the plugins of the settings: the key and the reason, for each.
@@ -47,7 +47,7 @@ pub fn read(
             home = Some(PathBuf::from(value));
         } else if name.starts_with("NARAD_") {
             ours.push((name, value));
-        } else if name == OTLP_ENDPOINT {
+        } else if name == OTLP_ENDPOINT && !cfg!(feature = "otlp") {
             not_yet.push(name);
         }
     }

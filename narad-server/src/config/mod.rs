@@ -25,8 +25,12 @@ pub use layers::{PluginProblems, environment, load, read};
 pub use schema::schema;
 pub use settings::{Setting, Settings};
 pub use source::Source;
-pub use tree::{Config, Fanout, Http, Log, LogFormat, Node, Security, Storage, TopicDefaults};
-pub(crate) use validate::{MAX_CAP, MAX_PARTITIONS, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS};
+pub use tree::{
+    Config, Fanout, Http, Log, LogFormat, Node, OtlpProtocol, Security, Storage, Telemetry, TopicDefaults,
+};
+pub(crate) use validate::{
+    MAX_CAP, MAX_PARTITIONS, MAX_TOPIC_MS, MIN_PARTITIONS, MIN_RETENTION_MS, unusable_collector,
+};
 
 /// What the command line of `serve` says; it wins over every other layer.
 #[derive(Debug, Clone, Default)]

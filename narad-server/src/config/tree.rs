@@ -24,6 +24,8 @@ pub struct Config {
     pub fanout: Fanout,
     /// The program's own log.
     pub log: Log,
+    /// Where spans, series and log go.
+    pub telemetry: Telemetry,
     /// Who may do what.
     pub security: Security,
     /// This process among others.
@@ -205,6 +207,28 @@ pub enum LogFormat {
     Json,
     /// For people.
     Text,
+}
+
+/// Where spans and series go, and the log if `OTEL_LOGS_EXPORTER` is `otlp`. The other `OTEL_` variables count too.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Telemetry {
+    /// An OTLP collector, as `http://HOST:PORT`; absent is what `OTEL_EXPORTER_OTLP_ENDPOINT` says, or nobody.
+    pub otlp_endpoint: Option<String>,
+    /// What it speaks; absent is what `OTEL_EXPORTER_OTLP_PROTOCOL` says, or gRPC.
+    pub otlp_protocol: Option<OtlpProtocol>,
+}
+
+/// What a collector speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OtlpProtocol {
+    /// gRPC.
+    #[serde(rename = "grpc")]
+    Grpc,
+    /// Protobuf over HTTP; in a build with the feature `otlp-http`.
+    #[serde(rename = "http/protobuf")]
+    Http,
 }
 
 /// Who may do what.

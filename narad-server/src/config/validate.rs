@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Display};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::{Address, Config, Http, Source, Storage, TopicDefaults};
+use super::{Address, Config, Http, OtlpProtocol, Source, Storage, Telemetry, TopicDefaults};
 use crate::secret::MAX_PASSWORD_BYTES;
 
 /// The shortest retention that is not "for ever": an hour.
@@ -30,6 +30,7 @@ pub(super) fn check(
     http(&config.http, config.dev, &mut check);
     storage(&config.storage, &mut check);
     topic(&config.topic, &mut check);
+    telemetry(&config.telemetry, &mut check);
     let password = config.admin_password.as_ref().map_or(0, |password| password.expose().len());
     check.require(password <= MAX_PASSWORD_BYTES, "NARAD_ADMIN_PASSWORD", || {
         format!("has {password} bytes; at most {MAX_PASSWORD_BYTES}")
@@ -44,6 +45,34 @@ pub(super) fn check(
         || "is no level and no filter; try info, or info,narad_core=debug",
     );
     check.found
+}
+
+fn telemetry(telemetry: &Telemetry, check: &mut Check<'_>) {
+    if let Some(endpoint) = &telemetry.otlp_endpoint {
+        let reason = unusable_collector(endpoint);
+        check.require(reason.is_none(), "telemetry.otlp_endpoint", || reason.unwrap_or_default());
+        check.require(
+            cfg!(feature = "otlp"),
+            "telemetry.otlp_endpoint",
+            || "this build sends nothing over OTLP",
+        );
+    }
+    let speaks_http = cfg!(feature = "otlp-http") || telemetry.otlp_protocol != Some(OtlpProtocol::Http);
+    check.require(
+        speaks_http,
+        "telemetry.otlp_protocol",
+        || "this build speaks grpc; it takes the feature otlp-http",
+    );
+}
+
+/// Why nothing can be sent to a collector at that address.
+pub(crate) fn unusable_collector(endpoint: &str) -> Option<&'static str> {
+    if endpoint.starts_with("https://") {
+        return Some("https is not spoken; give the http:// address of a collector beside the broker");
+    }
+    let host = endpoint.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let is_address = !host.is_empty() && !host.starts_with(':') && !host.contains(char::is_whitespace);
+    (!is_address).then_some("is no address of a collector; write http://HOST:PORT")
 }
 
 /// To the parser a word that is no level names a module: `infoo` would leave everything else unlogged.

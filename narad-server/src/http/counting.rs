@@ -17,11 +17,12 @@ use axum::{
 };
 use narad_core::metrics::{Histogram, WAIT_BOUNDS};
 use parking_lot::RwLock;
+use tracing::{Instrument, Span};
 
-use super::App;
+use super::{App, METRICS};
 use crate::telemetry::{
     families::{Families, Labels},
-    names,
+    names, spans,
 };
 
 /// Requests answered, by route (the pattern, never the path), method and status; and those under way.
@@ -89,15 +90,26 @@ impl Drop for InFlight<'_> {
 pub(super) async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
     let counts = &app.0.requests;
     let _in_flight = InFlight::new(&counts.in_flight);
-    let route = counts.route(request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str));
     let (method, since) = (known(request.method()), Instant::now());
-    let response = next.run(request).await;
-    route.answered(method, response.status().as_u16()).observe(since.elapsed());
+    let matched = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
+    let (route, span) = (counts.route(matched), span(method, matched, &request));
+    let response = next.run(request).instrument(span.clone()).await;
+    let status = response.status().as_u16();
+    spans::answered(&span, status);
+    route.answered(method, status).observe(since.elapsed());
     response
 }
 
+/// The request's span; none for those that ask how the server is, again and again.
+fn span(method: &'static str, route: &str, request: &Request) -> Span {
+    match route {
+        "/healthz" | "/readyz" | METRICS => Span::none(),
+        _ => spans::request(method, route, request.uri().path(), request.headers()),
+    }
+}
+
 /// A label with a bound on its values: anybody can make up a method.
-pub(super) fn known(method: &Method) -> &'static str {
+fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

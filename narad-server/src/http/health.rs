@@ -12,7 +12,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ApiError, App};
-use crate::{broker::Readiness, telemetry::exposition};
+use crate::{
+    broker::Readiness,
+    telemetry::{Source, exposition},
+};
 
 /// The answer of `/healthz`.
 #[derive(Serialize, JsonSchema)]

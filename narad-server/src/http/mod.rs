@@ -30,6 +30,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use async_trait::async_trait;
 use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, routing::get};
 
 use bytes::Bytes;
@@ -41,7 +42,7 @@ use self::{counting::RequestCounts, encoding::Decoders, error::ApiError, identit
 use crate::{
     broker::Broker,
     config::{Config, Http},
-    telemetry::families::Families,
+    telemetry::{Source, failures, families::Families},
 };
 
 /// The route that leases: a GET that changes state.
@@ -123,14 +124,6 @@ impl App {
         self.0.shutting_down.store(true, Ordering::Release);
     }
 
-    /// Every series of the server: the broker's, and those of requests.
-    pub async fn collect(&self) -> Families {
-        let mut families = Families::default();
-        self.0.broker.collect(&mut families).await;
-        self.0.requests.collect(&mut families);
-        families
-    }
-
     fn broker(&self) -> &Broker {
         &self.0.broker
     }
@@ -170,5 +163,17 @@ impl App {
             .layer(from_fn_with_state(self.clone(), head::check))
             .layer(from_fn_with_state(self.clone(), counting::count))
             .with_state(self)
+    }
+}
+
+#[async_trait]
+impl Source for App {
+    /// The broker's series, those of requests, and those of telemetry itself.
+    async fn collect(&self) -> Families {
+        let mut families = Families::default();
+        self.0.broker.collect(&mut families).await;
+        self.0.requests.collect(&mut families);
+        failures::collect(&mut families);
+        families
     }
 }

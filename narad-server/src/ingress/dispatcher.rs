@@ -31,6 +31,7 @@ use super::{
     failing::{Failing, later, siblings},
     job::{self, End, Report},
     lane::{Lane, Pending},
+    origins::Origins,
     progress::Progress,
     route::{self, Address, Route},
 };
@@ -72,6 +73,7 @@ pub(super) struct Dispatcher {
     partitions: Arc<dyn Partitions>,
     options: Arc<IngressOptions>,
     backlog: Arc<Backlog>,
+    origins: Arc<Origins>,
     /// Told how far everything is done.
     advanced: watch::Sender<Offset>,
     progress: Progress,
@@ -98,6 +100,7 @@ impl Dispatcher {
         partitions: Arc<dyn Partitions>,
         options: Arc<IngressOptions>,
         backlog: Arc<Backlog>,
+        origins: Arc<Origins>,
         advanced: watch::Sender<Offset>,
     ) -> Self {
         let progress = Progress::new(*advanced.borrow());
@@ -106,6 +109,7 @@ impl Dispatcher {
             partitions,
             options,
             backlog,
+            origins,
             advanced,
             progress,
             lanes: HashMap::new(),
@@ -255,9 +259,10 @@ impl Dispatcher {
             );
         }
         let (wal, partitions) = (self.wal.clone(), Arc::clone(&self.partitions));
-        let (options, of) = (Arc::clone(&self.options), Arc::clone(&target));
+        let (options, of, origins) =
+            (Arc::clone(&self.options), Arc::clone(&target), Arc::clone(&self.origins));
         let task = self.jobs.spawn(async move {
-            Done::Commit(job::run(wal, partitions.as_ref(), &of, work, &options).await)
+            Done::Commit(job::run(wal, partitions.as_ref(), &of, work, &options, &origins).await)
         });
         self.commits.insert(task.id(), Running { lane: route, target, since: now });
     }

@@ -10,11 +10,15 @@ use narad_core::{
     log::Log,
 };
 
+use tracing::Instrument;
+
 use super::{
     IngressOptions, Lookup, Partitions,
     lane::{Pending, Work},
+    origins::Origins,
     route::{self, Address, Route},
 };
+use crate::telemetry::spans::{self, Operation};
 
 /// How often a log that was closed between the lookup and the commit is looked up again at once.
 const CLOSED_RETRIES: usize = 3;
@@ -51,6 +55,7 @@ pub(super) async fn run(
     route: &Route,
     work: Work,
     options: &IngressOptions,
+    origins: &Origins,
 ) -> Report {
     let mut report = Report::default();
     let records = match work {
@@ -65,7 +70,19 @@ pub(super) async fn run(
         },
     };
     if !records.is_empty() {
-        commit(partitions, route, records, &mut report).await;
+        let span = spans::messaging(Operation::Commit, &route.topic);
+        let partition = route.partition.0;
+        spans::messages(&span, records.iter().map(|record| (partition, record.payload.len())));
+        let offsets: Vec<Offset> = if span.is_disabled() {
+            Vec::new()
+        } else {
+            records.iter().map(|record| record.offset).collect()
+        };
+        commit(partitions, route, records, &mut report).instrument(span.clone()).await;
+        // Afterwards: a produce may learn of its own success later than the dispatcher does.
+        for cause in origins.of(&offsets) {
+            spans::link(&span, cause);
+        }
     }
     report
 }

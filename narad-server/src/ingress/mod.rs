@@ -17,6 +17,7 @@ mod job;
 mod keeper;
 mod lane;
 mod options;
+mod origins;
 mod progress;
 mod retention;
 mod route;

@@ -29,9 +29,11 @@ use super::{
     dispatcher::Dispatcher,
     heal::{Health, refuse},
     keeper::Keeper,
+    origins::Origins,
     retention::DoneSegments,
     route,
 };
+use crate::telemetry::spans;
 
 /// The ingress of a server. Cloning gives another handle; dropping the last one stops its tasks where they are, as a
 /// crash would: use [`close`](Self::close).
@@ -47,6 +49,7 @@ struct Inner {
     options: Arc<IngressOptions>,
     health: Arc<Health>,
     backlog: Arc<Backlog>,
+    origins: Arc<Origins>,
     /// One permit for each byte that may wait for the WAL's fsync.
     pending: Semaphore,
     closed: AtomicBool,
@@ -88,7 +91,7 @@ impl Ingress {
 
         let (advanced, advancing) = watch::channel(checkpoint);
         let (drain, draining) = watch::channel(false);
-        let backlog = Arc::new(Backlog::default());
+        let (backlog, origins) = (Arc::new(Backlog::default()), Arc::<Origins>::default());
         backlog.set(checkpoint, 0);
         let keeper = Keeper {
             runtime: runtime.clone(),
@@ -96,8 +99,14 @@ impl Ingress {
             file: Arc::new(Mutex::new(file)),
             interval: options.checkpoint_sync,
         };
-        let dispatcher =
-            Dispatcher::new(wal.clone(), partitions, Arc::clone(&options), Arc::clone(&backlog), advanced);
+        let dispatcher = Dispatcher::new(
+            wal.clone(),
+            partitions,
+            Arc::clone(&options),
+            Arc::clone(&backlog),
+            Arc::clone(&origins),
+            advanced,
+        );
         let tasks = Tasks {
             dispatcher: tokio::spawn(dispatcher.run(draining)),
             keeper: tokio::spawn(keeper.run(advancing)),
@@ -109,6 +118,7 @@ impl Ingress {
             options,
             health: Arc::default(),
             backlog,
+            origins,
             closed: AtomicBool::new(false),
             drain,
             tasks: Mutex::new(Some(tasks)),
@@ -134,7 +144,10 @@ impl Ingress {
         let batch = encode(&messages, bytes)?;
         drop(messages);
         match inner.wal.commit_async(batch).await {
-            Ok(_) => {
+            Ok(offsets) => {
+                if let Some(trace) = spans::current() {
+                    inner.origins.note(offsets, trace);
+                }
                 inner.health.worked();
                 Ok(())
             }

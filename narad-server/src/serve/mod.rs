@@ -9,10 +9,11 @@ mod server;
 mod signals;
 mod timed_io;
 
-use std::{io::Write, net::SocketAddr};
+use std::{io::Write, net::SocketAddr, time::Duration};
 
 pub use builder::Builder;
 pub use server::Server;
+use tokio::time::Instant;
 
 use crate::{
     broker::{BrokerError, check_plugins},
@@ -21,6 +22,9 @@ use crate::{
     secret::Secret,
     telemetry,
 };
+
+/// How long an end waits for a collector.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// Why the server did not start, or did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +94,8 @@ async fn run_built(overrides: Overrides, builder: Builder) -> Result<(), ServeEr
         check_plugins(builder.registry(), storage)
     })?;
     let config = settings.config;
-    telemetry::init(&config.log);
+    let mut telemetry = telemetry::start(&config);
+    let grace = config.http.shutdown_grace.0;
     for name in settings.strangers {
         tracing::warn!(%name, "this environment variable is no setting of this version, and is ignored");
     }
@@ -100,6 +105,7 @@ async fn run_built(overrides: Overrides, builder: Builder) -> Result<(), ServeEr
         tracing::warn!(addr = %config.http.addr, "security is off: whoever reaches the API may do everything");
     }
     let server = builder.start(config).await?;
+    telemetry.send_series(server.series());
     if let Some(password) = server.generated_password().and_then(Secret::expose_text) {
         // Not through the log, whose level may leave it out.
         let _ = writeln!(std::io::stderr(), "admin password: {password}");
@@ -108,6 +114,7 @@ async fn run_built(overrides: Overrides, builder: Builder) -> Result<(), ServeEr
     let _ = writeln!(std::io::stderr(), "listening on http://{}", server.addr());
     let signal = signals.first().await;
     tracing::info!(signal, "shutting down");
+    let end = Instant::now() + grace;
     match server.shutdown().await {
         Ok(()) => tracing::info!("ended"),
         // Not a failed end: a full disk, say, takes no exact positions, and the next start recovers them.
@@ -115,5 +122,7 @@ async fn run_built(overrides: Overrides, builder: Builder) -> Result<(), ServeEr
             tracing::error!(%error, "ended without making everything exact on disk; the next start recovers it");
         }
     }
+    // What is left of the grace, and no more than a collector that works needs.
+    telemetry.shutdown(end.min(Instant::now() + FLUSH)).await;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A server from its start to its end.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use narad_core::{
@@ -20,6 +20,7 @@ use crate::{
     config::Config,
     http::{Access, App},
     secret::Secret,
+    telemetry::Source,
 };
 
 /// Threads for file I/O, which start when there is work: three times the commits to partitions that run at one time.
@@ -145,6 +146,11 @@ impl Server {
     /// The broker behind it.
     pub fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// Where its series come from, for as long as anybody asks.
+    pub fn series(&self) -> Arc<dyn Source> {
+        Arc::new(self.app.clone())
     }
 
     /// Ends the server within `http.shutdown_grace`: parked consumes are answered with nothing, requests that run

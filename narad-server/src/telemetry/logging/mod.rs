@@ -1,7 +1,7 @@
 //! The program's own log: `tracing` events on standard error.
 
 mod lines;
-mod steady;
+pub(super) mod steady;
 
 use std::{
     io::{self, IsTerminal},

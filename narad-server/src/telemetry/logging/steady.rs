@@ -26,7 +26,7 @@ const ABOUT: [&str; 8] = ["log", "topic", "partition", "parent", "child", "path"
 
 /// What was written lately, by its place.
 #[derive(Debug, Default)]
-pub(super) struct Steady(Mutex<HashMap<(Identifier, u64), Repeats>>);
+pub(in crate::telemetry) struct Steady(Mutex<HashMap<(Identifier, u64), Repeats>>);
 
 #[derive(Debug)]
 struct Repeats {
@@ -40,7 +40,7 @@ struct Repeats {
 
 /// What becomes of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(in crate::telemetry) enum Verdict {
     /// It is written, and stands for so many before it.
     Write(u64),
     /// It is counted.
@@ -58,7 +58,7 @@ pub(super) struct LeftOut {
 
 impl Steady {
     /// Decides about an event. Those below WARN are always written.
-    pub(super) fn judge(&self, event: &Event<'_>, now: Instant) -> Verdict {
+    pub(in crate::telemetry) fn judge(&self, event: &Event<'_>, now: Instant) -> Verdict {
         let metadata = event.metadata();
         if *metadata.level() > Level::WARN {
             return Verdict::Write(0);
