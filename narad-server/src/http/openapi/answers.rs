@@ -16,6 +16,14 @@ pub(super) struct Answer {
     pub(super) content: Content,
     /// Headers that it may have, each with what it says.
     pub(super) headers: &'static [(&'static str, &'static str)],
+    /// What can be done next with what it names.
+    pub(super) links: &'static [Link],
+}
+
+/// What can be done next: the operation, and its parameters, each with where in the request or the answer it stands.
+pub(super) struct Link {
+    pub(super) operation: &'static str,
+    pub(super) parameters: &'static [(&'static str, &'static str)],
 }
 
 /// What an answer holds.
@@ -31,11 +39,15 @@ impl Answer {
         says: &'static str,
         schema: fn(&mut SchemaGenerator) -> Schema,
     ) -> Self {
-        Self { status, says, content: Content::Json(schema), headers: &[] }
+        Self { status, says, content: Content::Json(schema), headers: &[], links: &[] }
     }
 
     pub(super) const fn empty(status: u16, says: &'static str) -> Self {
-        Self { status, says, content: Content::None, headers: &[] }
+        Self { status, says, content: Content::None, headers: &[], links: &[] }
+    }
+
+    pub(super) const fn leads_to(self, links: &'static [Link]) -> Self {
+        Self { links, ..self }
     }
 
     pub(super) fn describe(&self, answers: &mut SchemaGenerator) -> Value {
@@ -54,8 +66,20 @@ impl Answer {
             if !headers.is_empty() {
                 described.insert("headers".to_owned(), headers.into());
             }
+            let links: serde_json::Map<_, _> = self.links.iter().map(Link::describe).collect();
+            if !links.is_empty() {
+                described.insert("links".to_owned(), links.into());
+            }
         }
         described
+    }
+}
+
+impl Link {
+    fn describe(&self) -> (String, Value) {
+        let parameters = self.parameters.iter().map(|(name, place)| ((*name).to_owned(), (*place).into()));
+        let parameters: serde_json::Map<_, _> = parameters.collect();
+        (self.operation.to_owned(), json!({"operationId": self.operation, "parameters": parameters}))
     }
 }
 

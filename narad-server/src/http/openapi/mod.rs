@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::table::{Route, routes};
 use self::{
-    answers::{Answer, Content},
+    answers::{Answer, Content, Link},
     parameters::Parameter,
 };
 use super::App;

@@ -3,7 +3,7 @@
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use super::{
-    Answer, Body, Content, Operation,
+    Answer, Body, Content, Link, Operation,
     parameters::{Kind, Parameter},
 };
 use crate::{
@@ -49,6 +49,26 @@ const PUT: Operation = Operation { method: "put", ..GET };
 const PATCH: Operation = Operation { method: "patch", ..GET };
 const DELETE: Operation = Operation { method: "delete", answers: &[Answer::empty(204, "It is gone")], ..GET };
 
+const NEW_TOPIC: &[(&str, &str)] = &[("topic", "$response.body#/name")];
+const OF_A_NEW_TOPIC: &[Link] = &[
+    Link { operation: "describeTopic", parameters: NEW_TOPIC },
+    Link { operation: "changeTopic", parameters: NEW_TOPIC },
+    Link { operation: "listSchemas", parameters: NEW_TOPIC },
+    Link { operation: "listChildren", parameters: NEW_TOPIC },
+    Link { operation: "attachChild", parameters: NEW_TOPIC },
+    Link { operation: "produce", parameters: NEW_TOPIC },
+    Link { operation: "produceBatch", parameters: NEW_TOPIC },
+    Link { operation: "consume", parameters: NEW_TOPIC },
+    Link { operation: "deleteTopic", parameters: NEW_TOPIC },
+];
+const NEW_USER: &[(&str, &str)] = &[("user", "$response.body#/username")];
+const OF_A_NEW_USER: &[Link] = &[
+    Link { operation: "describeUser", parameters: NEW_USER },
+    Link { operation: "setGrants", parameters: NEW_USER },
+    Link { operation: "setPassword", parameters: NEW_USER },
+    Link { operation: "deleteUser", parameters: NEW_USER },
+];
+
 static ROUTES: &[Route] = &[
     Route {
         path: "/v1/topics",
@@ -60,7 +80,8 @@ static ROUTES: &[Route] = &[
                 body: Body::Json(|requests| requests.subschema_for::<topics::CreateBody>()),
                 answers: &[Answer::json(201, "The topic", |answers| {
                     answers.subschema_for::<topics::TopicObject<'_>>()
-                })],
+                })
+                .leads_to(OF_A_NEW_TOPIC)],
                 errors: &[404, 409],
                 ..POST
             },
@@ -146,7 +167,11 @@ static ROUTES: &[Route] = &[
                 body: Body::Json(|requests| requests.subschema_for::<children::AttachBody>()),
                 answers: &[Answer::json(200, "The parent", |answers| {
                     answers.subschema_for::<topics::TopicObject<'_>>()
-                })],
+                })
+                .leads_to(&[Link {
+                    operation: "detachChild",
+                    parameters: &[("topic", "$request.path.topic"), ("child", "$request.body#/child")],
+                }])],
                 errors: &[404, 409],
                 ..POST
             },
@@ -215,12 +240,20 @@ static ROUTES: &[Route] = &[
                     says: "The message, or with `max` the messages",
                     content: Content::Json(message_json::delivered),
                     headers: &[("X-Narad-Wait-Clamped", "The longest wait, when `wait` was longer")],
+                    links: &[Link {
+                        operation: "ack",
+                        parameters: &[
+                            ("topic", "$request.path.topic"),
+                            ("receipt_handle", "$response.body#/receipt_handle"),
+                        ],
+                    }],
                 },
                 Answer {
                     status: 204,
                     says: "There is none",
                     content: Content::None,
                     headers: &[("X-Narad-Wait-Clamped", "The longest wait, when `wait` was longer")],
+                    links: &[],
                 },
             ],
             errors: &[404, 410],
@@ -274,7 +307,8 @@ static ROUTES: &[Route] = &[
                 body: Body::Json(|requests| requests.subschema_for::<users::CreateBody>()),
                 answers: &[Answer::json(201, "The user", |answers| {
                     answers.subschema_for::<users::UserObject<'_>>()
-                })],
+                })
+                .leads_to(OF_A_NEW_USER)],
                 errors: &[409],
                 ..POST
             },
@@ -403,7 +437,13 @@ static ROUTES: &[Route] = &[
         operations: &[Operation {
             id: "metrics",
             summary: "Prometheus text",
-            answers: &[Answer { status: 200, says: "The metrics", content: Content::Text, headers: &[] }],
+            answers: &[Answer {
+                status: 200,
+                says: "The metrics",
+                content: Content::Text,
+                headers: &[],
+                links: &[],
+            }],
             ..GET
         }],
     },

@@ -55,3 +55,35 @@ fn bodies_of_requests_take_no_unknown_field() {
         }
     });
 }
+
+#[test]
+fn every_link_leads_to_an_operation_that_has_its_parameters() {
+    let document = everything();
+    let mut takes: std::collections::BTreeMap<String, BTreeSet<String>> = std::collections::BTreeMap::new();
+    for item in document["paths"].as_object().unwrap().values() {
+        let of_path = item.get("parameters").and_then(Value::as_array).into_iter().flatten();
+        let of_path: Vec<_> = of_path.map(|one| one["name"].as_str().unwrap().to_owned()).collect();
+        for operation in item.as_object().unwrap().values().filter(|one| one.is_object()) {
+            let own = operation.get("parameters").and_then(Value::as_array).into_iter().flatten();
+            let own = own.map(|one| one["name"].as_str().unwrap().to_owned());
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            takes.insert(id, of_path.iter().cloned().chain(own).collect());
+        }
+    }
+    let mut seen = 0;
+    operations(&document, |place, operation| {
+        for answer in operation["responses"].as_object().unwrap().values() {
+            for link in
+                answer.get("links").and_then(Value::as_object).into_iter().flat_map(|links| links.values())
+            {
+                let takes = &takes[link["operationId"].as_str().unwrap()];
+                assert!(
+                    link["parameters"].as_object().unwrap().keys().all(|name| takes.contains(name)),
+                    "{place}"
+                );
+                seen += 1;
+            }
+        }
+    });
+    assert!(seen > 10, "{seen}");
+}
