@@ -66,7 +66,8 @@ fn case(name: impl Into<String>, cost: Cost, harm: impl FnOnce(&Path) + Send + '
 
 async fn write() -> Template {
     let dir = tempfile::tempdir().unwrap();
-    let broker = Broker::start(dir.path()).await;
+    // The messages are in the produce log as well.
+    let broker = Broker::start_through_log(dir.path()).await;
     broker.create_topic("t").await;
     let client = broker.client("t");
     for n in 0..MESSAGES {

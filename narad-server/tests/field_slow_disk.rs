@@ -49,7 +49,8 @@ impl Api {
             data_dir: Some(dir.path().to_owned()),
             ..Overrides::default()
         };
-        let (config, _) = load(&overrides, []).unwrap();
+        let (mut config, _) = load(&overrides, []).unwrap();
+        config.storage.direct_produce = false;
         let disk = SimDisk::new(seed());
         let mut options = RuntimeOptions::default();
         options.disk = Arc::new(disk.clone());

@@ -43,7 +43,7 @@ async fn served_until_named(client: &Client, expected: &str) {
 
 async fn written() -> (tempfile::TempDir, Broker, Client) {
     let dir = tempfile::tempdir().unwrap();
-    let broker = Broker::start(dir.path()).await;
+    let broker = Broker::start_through_log(dir.path()).await;
     broker.create_topic("t").await;
     let client = broker.client("t");
     for partition in 0..3 {

@@ -230,7 +230,7 @@ async fn run(fault: &Fault, ending: Ending) {
 /// A broker with messages in every partition and positions of consumers. It was closed once: its `hwm` files state
 /// something, which the next commit has to take back.
 async fn written(dir: &Path, ledger: &mut Ledger) -> Broker {
-    let broker = Broker::start(dir).await;
+    let broker = Broker::start_through_log(dir).await;
     broker.create_topic("t").await;
     let client = broker.client("t");
     for n in 0..6 {
@@ -244,7 +244,7 @@ async fn written(dir: &Path, ledger: &mut Ledger) -> Broker {
         assert_eq!(client.ack(&serde_json::from_str(&answer.body).unwrap()).await.status, 204);
     }
     assert!(broker.terminate().await.success());
-    Broker::start(dir).await
+    Broker::start_through_log(dir).await
 }
 
 async fn produce_while_failing(client: &Client, ledger: &mut Ledger, expected: Produces) {

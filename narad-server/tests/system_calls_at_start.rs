@@ -102,7 +102,7 @@ fn before(ledger: &mut Ledger) {
 /// A directory whose broker was closed, started again and killed: nothing in it states a boundary, there are positions
 /// of consumers, and some of it may wait in the produce log.
 async fn write(dir: &Path) {
-    let broker = Broker::start(dir).await;
+    let broker = Broker::start_through_log(dir).await;
     broker.create_topic("t").await;
     let client = broker.client("t");
     produce(&client, 0..BEFORE / 2).await;
@@ -110,7 +110,7 @@ async fn write(dir: &Path) {
     settle_one(&client).await;
     assert!(broker.terminate().await.success());
 
-    let mut broker = Broker::start(dir).await;
+    let mut broker = Broker::start_through_log(dir).await;
     let client = broker.client("t");
     settle_one(&client).await;
     let ahead = dir.join("topics/t/p00000/consumer.ahead");

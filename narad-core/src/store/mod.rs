@@ -206,6 +206,11 @@ impl Store {
         }
     }
 
+    /// The log of a partition if it is open now, and counts as used then: nothing is opened or waited for.
+    pub fn opened(&self, spec: &TopicSpec, partition: PartitionId) -> Option<Log> {
+        self.inner.open_log(spec, partition).ok().flatten().map(|open| open.log.clone())
+    }
+
     /// Opens every partition of `specs`, `parallelism` topics at once (`None`: as many as there are cores, at most
     /// 8), and returns those that could not be opened; each is logged, and tried again when it is used.
     pub fn open_all(&self, specs: &[TopicSpec], parallelism: Option<usize>) -> Vec<OpenFailure> {

@@ -17,6 +17,7 @@ use std::{
 
 use async_trait::async_trait;
 use narad_core::{
+    log::Log,
     plugin::{Incarnation, PartitionId, RegistryError},
     runtime::Runtime,
     store::{Store, TopicSpec},
@@ -318,6 +319,11 @@ impl Partitions for Catalog {
             Ok(log) => Lookup::Open(log),
             Err(error) => Lookup::Unavailable(error),
         }
+    }
+
+    fn open_log(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Option<Log> {
+        let entry = self.entries.read().get(topic).map(|cached| Arc::clone(&cached.entry))?;
+        (entry.topic.id == id).then(|| self.store.opened(entry.spec(), partition)).flatten()
     }
 
     fn count(&self, topic: &str, id: Incarnation) -> u32 {

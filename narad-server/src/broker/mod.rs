@@ -127,8 +127,11 @@ impl Broker {
         let plugins = plugins.serving(store.clone(), Arc::new(told));
         let catalog = Arc::new(Catalog::new(runtime.clone(), Arc::new(meta), store.clone(), plugins));
         let partitions: Arc<dyn Partitions> = Arc::<Catalog>::clone(&catalog);
-        let prepare_segments = config.storage.prepare_segments;
-        let options = IngressOptions { prepare_segments, ..IngressOptions::default() };
+        let options = IngressOptions {
+            prepare_segments: config.storage.prepare_segments,
+            direct: config.storage.direct_produce,
+            ..IngressOptions::default()
+        };
         let ingress = Ingress::open(&runtime, store.ingress_dir(), partitions, options).await?;
         let topics: Arc<dyn fanout::Topics> = Arc::<Catalog>::clone(&catalog);
         let fanout = Fanout::new(&runtime, store.clone(), topics, signals, (&config.fanout).into());

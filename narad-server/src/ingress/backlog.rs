@@ -21,8 +21,9 @@ pub(super) struct Backlog {
 impl Backlog {
     /// The dispatcher has read the WAL up to `read_to`, and `undone` of what it read is not done.
     pub(super) fn set(&self, read_to: Offset, undone: u64) {
-        self.read_to.store(read_to.get(), Ordering::Relaxed);
-        self.undone.store(undone, Ordering::Relaxed);
+        // In this order, and read in the other one: what was just read is counted twice for a moment, never not at all.
+        self.undone.store(undone, Ordering::Release);
+        self.read_to.store(read_to.get(), Ordering::Release);
         self.fewer.notify_waiters();
     }
 
@@ -40,7 +41,7 @@ impl Backlog {
 
     /// Messages below `end` that are not done.
     pub(super) fn len(&self, end: Offset) -> u64 {
-        let unread = end.get().saturating_sub(self.read_to.load(Ordering::Relaxed));
-        unread.saturating_add(self.undone.load(Ordering::Relaxed))
+        let unread = end.get().saturating_sub(self.read_to.load(Ordering::Acquire));
+        unread.saturating_add(self.undone.load(Ordering::Acquire))
     }
 }

@@ -28,6 +28,7 @@ use tokio::{
 use super::{
     IngressOptions, Partitions,
     backlog::Backlog,
+    direct::Direct,
     failing::{Failing, later, siblings},
     job::{self, End, Report},
     lane::{Lane, Pending},
@@ -46,6 +47,8 @@ const LANE_SHARE: usize = 8;
 enum Done {
     Read(Result<ReadBatch, Error>),
     Commit(Report),
+    /// The commit of a message that was under way to its partition before the WAL took it.
+    Handed(Result<(), Error>),
 }
 
 /// A commit that runs.
@@ -74,6 +77,9 @@ pub(super) struct Dispatcher {
     options: Arc<IngressOptions>,
     backlog: Arc<Backlog>,
     origins: Arc<Origins>,
+    direct: Arc<Direct>,
+    /// The message whose commit was handed over, while it runs.
+    handed: Option<(Id, Arc<Route>, Pending)>,
     /// Told how far everything is done.
     advanced: watch::Sender<Offset>,
     progress: Progress,
@@ -101,6 +107,7 @@ impl Dispatcher {
         options: Arc<IngressOptions>,
         backlog: Arc<Backlog>,
         origins: Arc<Origins>,
+        direct: Arc<Direct>,
         advanced: watch::Sender<Offset>,
     ) -> Self {
         let progress = Progress::new(*advanced.borrow());
@@ -110,6 +117,8 @@ impl Dispatcher {
             options,
             backlog,
             origins,
+            direct,
+            handed: None,
             advanced,
             progress,
             lanes: HashMap::new(),
@@ -144,6 +153,7 @@ impl Dispatcher {
             tokio::select! {
                 Some(done) = self.jobs.join_next_with_id(), if !self.jobs.is_empty() => self.finish(done),
                 () = announced => announcement = None,
+                () = self.direct.changed() => {}
                 () = sleep_until(wake_at.unwrap_or(now)), if wake_at.is_some() => {}
                 changed = drain.changed(), if !*drain.borrow() => {
                     if changed.is_err() {
@@ -163,7 +173,8 @@ impl Dispatcher {
         let full = records >= self.options.memory_records || bytes >= self.options.memory_bytes;
         let from = self.progress.read_to();
         let early = self.read_at.is_some_and(|at| at > now);
-        if self.reading || full || early || from >= self.wal.high_watermark() {
+        let settled = self.direct.is_settled();
+        if self.reading || full || early || !settled || from >= self.wal.high_watermark() {
             return;
         }
         (self.reading, self.read_at) = (true, None);
@@ -272,13 +283,21 @@ impl Dispatcher {
         match done {
             Ok((_, Done::Read(read))) => {
                 self.reading = false;
-                self.absorb(read, now);
+                // A message on its way here may be among what was read: it is read again when it is known which.
+                if self.direct.is_settled() {
+                    self.absorb(read, now);
+                }
             }
+            Ok((_, Done::Handed(outcome))) => self.settle_handed(outcome, now),
             Ok((id, Done::Commit(report))) => self.settle(id, Some(report), now),
             // A panic in a plugin or in `Partitions`: that partition waits, everything else goes on.
             Err(panic) if self.commits.contains_key(&panic.id()) => {
                 tracing::error!(%panic, "a commit to a partition panicked");
                 self.settle(panic.id(), None, now);
+            }
+            Err(panic) if self.handed.as_ref().is_some_and(|(id, ..)| *id == panic.id()) => {
+                tracing::error!(%panic, "a commit to a partition panicked");
+                self.settle_handed(Err(Error::Closed), now);
             }
             Err(panic) => {
                 tracing::error!(%panic, "a read of the produce log panicked");
@@ -324,6 +343,25 @@ impl Dispatcher {
         };
         let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
         let route = Arc::new(route);
+        match self.direct.take(record.offset) {
+            Some(commit) => {
+                let task = self.jobs.spawn(async move { Done::Handed(commit.await) });
+                self.handed = Some((task.id(), route, pending));
+            }
+            None => self.queue(route, pending, now),
+        }
+    }
+
+    /// The commit that was handed over has ended. One that failed has left nothing: the message waits for its turn.
+    fn settle_handed(&mut self, outcome: Result<(), Error>, now: Instant) {
+        let Some((_, route, pending)) = self.handed.take() else { return };
+        match outcome {
+            Ok(()) => self.progress.finish(pending.offset),
+            Err(_) => self.queue(route, pending, now),
+        }
+    }
+
+    fn queue(&mut self, route: Arc<Route>, pending: Pending, now: Instant) {
         let lane = self.lanes.entry(Arc::clone(&route)).or_default();
         if lane.is_idle() {
             self.turns.push_back(Arc::clone(&route));
@@ -423,6 +461,7 @@ impl Dispatcher {
             self.failing.contains(route) || self.lanes.get(route).is_none_or(|lane| lane.read_at().is_some())
         };
         self.jobs.is_empty()
+            && self.direct.is_settled()
             && (self.progress.read_to() >= self.wal.high_watermark() || self.read_at.is_some())
             && self.turns.iter().all(stuck)
     }

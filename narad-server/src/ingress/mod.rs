@@ -3,13 +3,15 @@
 //! A message is acknowledged once it is synced in the WAL, one log for all topics, so that whatever arrives during
 //! one fsync shares the next. The dispatcher then commits it to its partition. The checkpoint is the first WAL
 //! record that is not yet done; a start resumes there. A crash loses no acknowledged message, and repeats at most
-//! those between the checkpoint on disk and the last commit.
+//! those between the checkpoint on disk and the last commit. A lone message on a broker that has nothing else to do is
+//! committed to its partition at once, without the WAL.
 //!
-//! Nothing here acknowledges before the WAL's fsync, moves the checkpoint past a record whose partition commit has
+//! Nothing here acknowledges before an fsync of the WAL or of the partition, moves the checkpoint past a record whose partition commit has
 //! not succeeded, or lets one failing partition hold up another.
 
 mod backlog;
 mod checkpoint;
+mod direct;
 mod dispatcher;
 mod failing;
 mod heal;
@@ -44,6 +46,13 @@ pub trait Partitions: Send + Sync + 'static {
     /// Called before each commit, for at most one commit of a partition at a time. `Gone` is final: the records are
     /// dropped, so it may be answered only when the metastore confirms that this incarnation is no more.
     async fn partition(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Lookup;
+
+    /// The same log, if it is open now: asks nobody, waits for nothing and opens nothing. May be called while a commit of
+    /// the partition runs. Without it no message goes to a partition but through the WAL.
+    fn open_log(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Option<Log> {
+        _ = (topic, id, partition);
+        None
+    }
 
     /// How many partitions `topic` has in its life `id`, as far as is known without asking anybody; 0 when it is not.
     /// Decides who stands in for a partition that fails, and nothing else.

@@ -10,6 +10,8 @@ pub struct IngressOptions {
     pub segment_bytes: u64,
     /// Whether the WAL's segments are filled with zeros ahead of the messages; see `LogOptions::prepare_segments`.
     pub prepare_segments: bool,
+    /// Whether a lone message on an idle broker goes to its partition without the WAL.
+    pub direct: bool,
     /// Bytes of messages that may wait for the WAL's fsync at one time.
     pub pending_bytes: u32,
     /// Messages in the WAL that may wait for their partitions; beyond it, producers wait.
@@ -46,6 +48,7 @@ impl Default for IngressOptions {
         Self {
             segment_bytes: 64 << 20,
             prepare_segments: true,
+            direct: true,
             pending_bytes: 64 << 20,
             backlog_records: 1_000_000,
             produce_wait: Duration::from_secs(2),

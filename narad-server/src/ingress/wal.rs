@@ -26,6 +26,7 @@ use super::{
     FailingPartition, IngressError, IngressOptions, Partitions, Staged,
     backlog::Backlog,
     checkpoint::CheckpointFile,
+    direct::{Direct, Handover, Tried},
     dispatcher::Dispatcher,
     heal::{Health, refuse},
     keeper::Keeper,
@@ -42,7 +43,6 @@ pub struct Ingress {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     runtime: Runtime,
     wal: Log,
@@ -50,11 +50,19 @@ struct Inner {
     health: Arc<Health>,
     backlog: Arc<Backlog>,
     origins: Arc<Origins>,
+    partitions: Arc<dyn Partitions>,
+    direct: Arc<Direct>,
     /// One permit for each byte that may wait for the WAL's fsync.
     pending: Semaphore,
     closed: AtomicBool,
     drain: watch::Sender<bool>,
     tasks: Mutex<Option<Tasks>>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ingress").field("wal", &self.wal).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -99,12 +107,14 @@ impl Ingress {
             file: Arc::new(Mutex::new(file)),
             interval: options.checkpoint_sync,
         };
+        let direct = Arc::<Direct>::default();
         let dispatcher = Dispatcher::new(
             wal.clone(),
-            partitions,
+            Arc::clone(&partitions),
             Arc::clone(&options),
             Arc::clone(&backlog),
             Arc::clone(&origins),
+            Arc::clone(&direct),
             advanced,
         );
         let tasks = Tasks {
@@ -119,6 +129,8 @@ impl Ingress {
             health: Arc::default(),
             backlog,
             origins,
+            partitions,
+            direct,
             closed: AtomicBool::new(false),
             drain,
             tasks: Mutex::new(Some(tasks)),
@@ -127,7 +139,8 @@ impl Ingress {
     }
 
     /// Takes messages: all of them, in this order, or none. `Ok` means that they are synced to disk and survive a
-    /// power loss; each then reaches its partition at least once. Whatever arrives during one fsync shares the next.
+    /// power loss; each then reaches its partition at least once. Whatever arrives during one fsync shares the next; a
+    /// message that comes alone is in its partition when this returns.
     ///
     /// Dropping the future leaves open whether the messages were taken, and disturbs no other producer.
     ///
@@ -140,26 +153,21 @@ impl Ingress {
         }
         let bytes: usize = messages.iter().map(route::stored_len).sum();
         let wait_until = Instant::now().checked_add(inner.options.produce_wait).unwrap_or_else(Instant::now);
-        let _room = timeout_at(wait_until, inner.room_for(bytes)).await.map_err(|_| IngressError::Full)??;
-        let batch = encode(&messages, bytes)?;
-        drop(messages);
-        match inner.wal.commit_async(batch).await {
-            Ok(offsets) => {
-                if let Some(trace) = spans::current() {
-                    inner.origins.note(offsets, trace);
-                }
-                inner.health.worked();
-                Ok(())
-            }
-            Err(error) => {
-                let refused_alone =
-                    matches!(error, Error::RecordTooLarge { .. } | Error::InvalidArgument { .. });
-                if !refused_alone && !matches!(error, Error::Closed) {
-                    inner.health.failed(&error, &inner.wal, &inner.runtime, &inner.options);
-                }
-                Err(refuse(error))
+        let room = timeout_at(wait_until, inner.room_for(bytes)).await.map_err(|_| IngressError::Full)??;
+        let is_idle = || inner.is_idle_but_for(room.num_permits());
+        match inner.direct.try_commit(&messages, &*inner.partitions, is_idle).await {
+            Tried::Done => return Ok(()),
+            Tried::No => {}
+            Tried::Slow(handover) => {
+                let (inner, batch) = (Arc::clone(&self.inner), encode(&messages, bytes)?);
+                // To the end, even if the producer goes away: the dispatcher waits for it.
+                let handed = tokio::spawn(async move { inner.take_as_well(batch, handover).await });
+                return handed.await.unwrap_or(Err(IngressError::Closed));
             }
         }
+        let batch = encode(&messages, bytes)?;
+        drop(messages);
+        inner.commit(batch).await.map(drop)
     }
 
     /// Messages that are acknowledged and not yet committed to their partitions.
@@ -213,6 +221,52 @@ impl Ingress {
 }
 
 impl Inner {
+    /// Commits to the WAL; returns the offset of the first record.
+    async fn commit(&self, batch: Batch) -> Result<Offset, IngressError> {
+        match self.wal.commit_async(batch).await {
+            Ok(offsets) => {
+                let start = offsets.start;
+                if let Some(trace) = spans::current() {
+                    self.origins.note(offsets, trace);
+                }
+                self.health.worked();
+                Ok(start)
+            }
+            Err(error) => {
+                let refused_alone =
+                    matches!(error, Error::RecordTooLarge { .. } | Error::InvalidArgument { .. });
+                if !refused_alone && !matches!(error, Error::Closed) {
+                    self.health.failed(&error, &self.wal, &self.runtime, &self.options);
+                }
+                Err(refuse(error))
+            }
+        }
+    }
+
+    /// The same for a message whose commit to its partition takes long: the dispatcher gets that commit. If the WAL does
+    /// not take the message, it is the commit that counts.
+    async fn take_as_well(&self, batch: Batch, handover: Handover) -> Result<(), IngressError> {
+        handover.begin();
+        match self.commit(batch).await {
+            Ok(offset) => {
+                handover.hand_over(offset);
+                Ok(())
+            }
+            Err(refused) => handover.outcome().await.map_err(|_| refused),
+        }
+    }
+
+    /// Whether there is nothing to do but for a producer that holds so many permits: no other one is on its way,
+    /// everything that the WAL has taken is done, and it and every partition take messages.
+    fn is_idle_but_for(&self, held: usize) -> bool {
+        self.options.direct
+            && self.health.failure().is_none()
+            && self.pending.available_permits() + held >= self.options.pending_bytes as usize
+            && self.wal.committing_for().is_none()
+            && self.backlog.len(self.wal.high_watermark()) == 0
+            && self.backlog.failing().is_empty()
+    }
+
     /// Waits until the messages may go to the WAL.
     async fn room_for(&self, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>, IngressError> {
         let permits = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.options.pending_bytes);

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -42,6 +42,8 @@ pub struct Fake {
     lookups: Mutex<HashMap<PartitionId, u64>>,
     looked_up: Notify,
     count: AtomicU32,
+    /// Whether a log that is open can be had at once, so that lone messages go to it directly.
+    at_once: AtomicBool,
     too_large: Mutex<HashSet<u64>>,
 }
 
@@ -56,6 +58,7 @@ impl Fake {
             lookups: Mutex::default(),
             looked_up: Notify::new(),
             count: AtomicU32::new(0),
+            at_once: AtomicBool::new(false),
             too_large: Mutex::default(),
         })
     }
@@ -75,6 +78,11 @@ impl Fake {
                 Log::open(&self.runtime, &dir, options).unwrap()
             })
             .clone()
+    }
+
+    /// From here on lone messages may go to their partitions at once.
+    pub fn answers_at_once(&self) {
+        self.at_once.store(true, Ordering::SeqCst);
     }
 
     pub fn set_gone(&self, id: Incarnation) {
@@ -162,6 +170,13 @@ impl Partitions for Fake {
             return Lookup::Unavailable(Error::Closed);
         }
         Lookup::Open(self.log(topic, id, partition.0))
+    }
+
+    fn open_log(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Option<Log> {
+        let is_there = self.at_once.load(Ordering::SeqCst)
+            && !self.gone.lock().contains(&id)
+            && !self.unavailable.lock().contains(&partition);
+        is_there.then(|| self.log(topic, id, partition.0))
     }
 
     fn count(&self, _: &str, _: Incarnation) -> u32 {

@@ -64,6 +64,15 @@ impl Broker {
         broker
     }
 
+    /// The same with every message going through the produce log, also one that comes alone.
+    pub async fn start_through_log(data_dir: &Path) -> Self {
+        let mut command = serve(data_dir);
+        command.env("NARAD_STORAGE_DIRECT_PRODUCE", "false");
+        let broker = Self::spawn(command).unwrap_or_else(|ended| panic!("the broker ended: {ended:?}"));
+        broker.ready().await;
+        broker
+    }
+
     /// Starts it and waits until it listens, or has ended.
     pub fn spawn(mut command: Command) -> Result<Self, Ended> {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();

@@ -1,0 +1,184 @@
+//! The short way of a lone message: on a broker that has nothing else to do it is committed to its partition at once,
+//! without the WAL before it. One fsync instead of two makes it durable, acknowledged and visible.
+//!
+//! One message at a time goes this way, and only while the WAL holds nothing that is not done: so nothing overtakes
+//! what was acknowledged before it, and as soon as there is company the WAL's group commit serves all of it.
+//!
+//! A partition whose commit takes long holds up no producer: the WAL then takes the message as well, and the dispatcher
+//! is handed the commit that runs. Until it knows which WAL record that is, it reads nothing, so that no message is
+//! committed twice.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use narad_core::{
+    Error,
+    format::{Batch, Offset},
+    log::Log,
+};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::timeout};
+
+use super::{Partitions, Staged};
+
+/// How long a producer waits for a partition before the WAL takes the message as well.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Larger messages go through the WAL: the memory that waits in it is bounded, and they gain little.
+const MOST_BYTES: usize = 64 << 10;
+
+/// A commit to a partition that runs.
+pub(super) type Commit = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// Who goes the short way, and what it has left for the dispatcher.
+#[derive(Debug, Default)]
+pub(super) struct Direct {
+    state: Mutex<State>,
+    /// The dispatcher may read on.
+    changed: Notify,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Free,
+    /// A message is being committed, and is in no WAL.
+    Claimed,
+    /// The WAL takes it as well. The dispatcher reads nothing.
+    Handing,
+    /// It is the WAL record at `offset`, and its commit runs.
+    Handed { offset: Offset, commit: Commit },
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Free => "Free",
+            Self::Claimed => "Claimed",
+            Self::Handing => "Handing",
+            Self::Handed { .. } => "Handed",
+        })
+    }
+}
+
+/// What became of a message on the short way.
+pub(super) enum Tried {
+    /// It is durable and visible.
+    Done,
+    /// It was not taken, and nothing of it was kept.
+    No,
+    /// Its commit takes long.
+    Slow(Handover),
+}
+
+/// The right to go the short way, given back when it goes.
+#[derive(Debug)]
+struct Claim(Arc<Direct>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        match *state {
+            State::Claimed => *state = State::Free,
+            State::Handing => {
+                *state = State::Free;
+                self.0.changed.notify_one();
+            }
+            // The dispatcher's from here on.
+            State::Handed { .. } | State::Free => {}
+        }
+    }
+}
+
+/// A commit that takes long, on its way to the dispatcher. Dropped before that, the message is the producer's alone:
+/// whether it was taken is open.
+pub(super) struct Handover {
+    claim: Claim,
+    commit: Commit,
+}
+
+impl Handover {
+    /// The WAL is about to take the message: the dispatcher waits until [`hand_over`](Self::hand_over), or until this
+    /// goes.
+    pub(super) fn begin(&self) {
+        *self.claim.0.state.lock() = State::Handing;
+    }
+
+    /// The message is the WAL's record at `offset`: the dispatcher sees its commit through.
+    pub(super) fn hand_over(self, offset: Offset) {
+        let direct = &self.claim.0;
+        *direct.state.lock() = State::Handed { offset, commit: self.commit };
+        direct.changed.notify_one();
+    }
+
+    /// The WAL did not take the message: waits for the commit after all.
+    pub(super) async fn outcome(self) -> Result<(), Error> {
+        let Self { claim, commit } = self;
+        drop(claim);
+        commit.await
+    }
+}
+
+impl Direct {
+    fn claim(self: &Arc<Self>) -> Option<Claim> {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Free) {
+            return None;
+        }
+        *state = State::Claimed;
+        Some(Claim(Arc::clone(self)))
+    }
+
+    /// Commits a message to its partition, if nothing else is under way there. `is_idle` is asked once nobody else can
+    /// go this way.
+    pub(super) async fn try_commit(
+        self: &Arc<Self>,
+        messages: &[Staged],
+        partitions: &dyn Partitions,
+        is_idle: impl FnOnce() -> bool,
+    ) -> Tried {
+        let [message] = messages else { return Tried::No };
+        if message.payload.len() > MOST_BYTES {
+            return Tried::No;
+        }
+        let Some(claim) = self.claim().filter(|_| is_idle()) else { return Tried::No };
+        let Some(log) = partitions.open_log(&message.topic, message.id, message.partition) else {
+            return Tried::No;
+        };
+        if log.committing_for().is_some() {
+            return Tried::No;
+        }
+        let mut commit = commit(&log, message);
+        match timeout(PATIENCE, &mut commit).await {
+            Ok(Ok(())) => Tried::Done,
+            // Whatever the partition has, the WAL takes the message and the dispatcher meets the partition.
+            Ok(Err(_)) => Tried::No,
+            Err(_) => Tried::Slow(Handover { claim, commit }),
+        }
+    }
+
+    /// Whether the dispatcher may take in what it has read: no message is on its way to it.
+    pub(super) fn is_settled(&self) -> bool {
+        !matches!(*self.state.lock(), State::Handing)
+    }
+
+    /// Ends once the dispatcher should look again.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The commit that runs for the WAL's record at `offset`, if one does. It is the dispatcher's from here on.
+    pub(super) fn take(&self, offset: Offset) -> Option<Commit> {
+        let mut state = self.state.lock();
+        match std::mem::take(&mut *state) {
+            State::Handed { offset: handed, commit } if handed == offset => Some(commit),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+}
+
+fn commit(log: &Log, message: &Staged) -> Commit {
+    let committed = log.commit_async(Batch::of(&message.key, &message.payload));
+    Box::pin(async move { committed.await.map(drop) })
+}
