@@ -41,9 +41,14 @@ async fn served_until_named(client: &Client, expected: &str) {
     }
 }
 
-async fn written() -> (tempfile::TempDir, Broker, Client) {
+/// A broker with a message in each partition; `through_log`: whose produce log takes every message.
+async fn written(through_log: bool) -> (tempfile::TempDir, Broker, Client) {
     let dir = tempfile::tempdir().unwrap();
-    let broker = Broker::start_through_log(dir.path()).await;
+    let broker = if through_log {
+        Broker::start_through_log(dir.path()).await
+    } else {
+        Broker::start(dir.path()).await
+    };
     broker.create_topic("t").await;
     let client = broker.client("t");
     for partition in 0..3 {
@@ -63,7 +68,7 @@ async fn while_the_produce_log_hangs_reads_are_served_and_readiness_names_it() {
     if !can_trace() {
         return;
     }
-    let (dir, broker, client) = written().await;
+    let (dir, broker, client) = written(true).await;
     let wal = dir.path().join("ingress/produce/00000000000000000000.log");
     let attached = Attached::to(&broker, &[DELAY], &[wal]);
     let producer = client.clone();
@@ -81,7 +86,7 @@ async fn while_a_partition_hangs_the_others_are_served_and_readiness_names_it() 
     if !can_trace() {
         return;
     }
-    let (dir, broker, client) = written().await;
+    let (dir, broker, client) = written(false).await;
     let partition = dir.path().join("topics/t/p00000/00000000000000000000.log");
     let attached = Attached::to(&broker, &[DELAY], &[partition]);
     for partition in 0..3 {
@@ -108,7 +113,7 @@ async fn while_the_partitions_of_many_topics_hang_health_answers_and_messages_ar
     if !can_trace() {
         return;
     }
-    let (dir, broker, client) = written().await;
+    let (dir, broker, client) = written(false).await;
     let (mut topics, mut paths) = (Vec::new(), Vec::new());
     for n in 0..TOPICS {
         let name = format!("hung{n}");
@@ -147,7 +152,7 @@ async fn a_broker_whose_disk_hangs_ends_within_its_grace_and_loses_nothing() {
     if !can_trace() {
         return;
     }
-    let (dir, broker, client) = written().await;
+    let (dir, broker, client) = written(true).await;
     let attached = Attached::to(&broker, &["fdatasync:delay_enter=60s"], &[]);
     let producer = client.clone();
     let produced = tokio::spawn(async move { producer.try_produce("?partition=0", "hanging").await });

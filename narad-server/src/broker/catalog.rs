@@ -323,7 +323,8 @@ impl Partitions for Catalog {
 
     fn open_log(&self, topic: &str, id: Incarnation, partition: PartitionId) -> Option<Log> {
         let entry = self.entries.read().get(topic).map(|cached| Arc::clone(&cached.entry))?;
-        (entry.topic.id == id).then(|| self.store.opened(entry.spec(), partition)).flatten()
+        let spec = entry.spec().ok().filter(|_| entry.topic.id == id)?;
+        self.store.opened(spec, partition)
     }
 
     fn count(&self, topic: &str, id: Incarnation) -> u32 {
