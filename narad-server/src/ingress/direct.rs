@@ -17,8 +17,10 @@ use narad_core::{
 };
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::timeout};
+use tracing::Instrument;
 
 use super::{Partitions, Staged};
+use crate::telemetry::spans::{self, Operation};
 
 /// How long a producer waits for a partition before the WAL takes the message as well.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -179,6 +181,8 @@ impl Direct {
 }
 
 fn commit(log: &Log, message: &Staged) -> Commit {
-    let committed = log.commit_async(Batch::of(&message.key, &message.payload));
-    Box::pin(async move { committed.await.map(drop) })
+    let span = spans::messaging(Operation::Commit, &message.topic);
+    spans::messages(&span, [(message.partition.0, message.payload.len())]);
+    let committed = span.in_scope(|| log.commit_async(Batch::of(&message.key, &message.payload)));
+    Box::pin(async move { committed.await.map(drop) }.instrument(span))
 }
