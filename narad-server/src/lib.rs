@@ -34,3 +34,7 @@ pub mod size;
 pub mod telemetry;
 
 pub use narad_core::units::duration;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/plugins.md")]
+struct PluginGuide;

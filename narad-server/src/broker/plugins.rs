@@ -36,7 +36,8 @@ impl Default for BatchedConfig {
     }
 }
 
-/// The plugins that a broker knows without being told: those of the crates beside this one, and `batched`.
+/// The plugins that a broker knows without being told: those of the crates beside this one, the policies and notifiers of
+/// `plugins/`, and `batched` and `silent`, which stand beside their traits.
 ///
 /// # Errors
 /// Two plugins claim one name.
@@ -44,6 +45,10 @@ pub fn default_plugins() -> Result<Registry, RegistryError> {
     let mut registry = Registry::new();
     narad_codecs::register(&mut registry)?;
     narad_retention::register(&mut registry)?;
+    narad_retention_consumed::register(&mut registry)?;
+    narad_retention_size::register(&mut registry)?;
+    narad_sync_policies::register(&mut registry)?;
+    narad_wake_http::register(&mut registry)?;
     registry.sync(origin!(), "batched", |config: BatchedConfig, _| {
         let interval = Duration::from_millis(config.interval_ms);
         Ok(Arc::new(BatchedSync::new(interval, config.max_bytes)))

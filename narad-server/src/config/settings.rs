@@ -71,6 +71,7 @@ fn mask(value: Value) -> Value {
                 )
                 .collect(),
         ),
+        Value::Array(items) => Value::Array(items.into_iter().map(mask).collect()),
         other => other,
     }
 }
@@ -85,5 +86,7 @@ mod tests {
     fn what_a_plugin_calls_a_secret_is_not_shown() {
         let shown = mask(json!({"name": "x", "api_token": "abc", "at": {"password": "p", "user": "u"}}));
         assert_eq!(shown, json!({"name": "x", "api_token": MASK, "at": {"password": MASK, "user": "u"}}));
+        let nested = mask(json!({"name": "all", "of": ["x", {"secret": "abc"}]}));
+        assert_eq!(nested, json!({"name": "all", "of": ["x", {"secret": MASK}]}));
     }
 }
