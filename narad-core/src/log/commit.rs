@@ -11,7 +11,7 @@ use std::{
 use super::{
     Inner,
     buffer::{Drained, Gate},
-    combine::{Leading, Member, Next, Turn},
+    combine::{Leading, Member, Next, Outcome, Turn},
     observe::tell_records,
     writer::Writer,
 };
@@ -44,6 +44,23 @@ struct Committed {
     advanced: bool,
 }
 
+/// A cycle that is over, its members not yet told.
+#[derive(Default)]
+struct Cycle {
+    outcomes: Vec<(Member, Outcome)>,
+    /// Whether the high watermark moved.
+    advanced: bool,
+}
+
+impl Cycle {
+    /// Tells every member its outcome.
+    fn tell(self) {
+        for (member, outcome) in self.outcomes {
+            member.finish(outcome);
+        }
+    }
+}
+
 impl Inner {
     /// Commits in this thread.
     pub(super) fn commit(self: &Arc<Self>, batch: Batch) -> Result<Range<Offset>> {
@@ -53,7 +70,9 @@ impl Inner {
             Turn::Done(outcome) => outcome,
             Turn::Lead => {
                 let lead = Leading { combiner: &self.combiner, ask_worker: || self.lead_on_worker() };
-                let advanced = self.run_cycle(self.combiner.take());
+                let cycle = self.run_cycle(self.combiner.take());
+                let advanced = cycle.advanced;
+                cycle.tell();
                 drop(lead);
                 if advanced {
                     self.announce(WakeReason::Committed);
@@ -92,13 +111,14 @@ impl Inner {
             }
             loop {
                 let members = log.combiner.take();
-                let cycle = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members)));
-                let advanced = cycle.unwrap_or(false);
+                let cycle = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members))).unwrap_or_default();
                 let drained = log.combiner.is_drained();
-                if advanced {
+                if cycle.advanced {
                     // A panic, in a subscriber's waker say, must not leave the lead taken.
                     _ = catch_unwind(AssertUnwindSafe(|| log.announce(WakeReason::Committed)));
                 }
+                // Who waits for the records is on the way before those who know them already.
+                cycle.tell();
                 if drained {
                     return;
                 }
@@ -106,11 +126,11 @@ impl Inner {
         });
     }
 
-    /// One cycle: every member shares its outcome, whatever happens in it. Returns whether the high watermark moved,
-    /// to be announced when the lead has been given up: whoever hears it may commit.
-    fn run_cycle(&self, mut members: Vec<Member>) -> bool {
+    /// One cycle: every member shares its outcome, whatever happens in it. That the high watermark moved is to be
+    /// announced when the lead has been given up: whoever hears it may commit.
+    fn run_cycle(&self, mut members: Vec<Member>) -> Cycle {
         if members.is_empty() {
-            return false;
+            return Cycle::default();
         }
         let _span = self.commit_span(&members).entered();
         let mut batches: Vec<Batch> =
@@ -122,16 +142,11 @@ impl Inner {
             cycle.unwrap_or_else(|_| Err(self.poison(Error::Internal { what: "a commit panicked" })));
         match outcome {
             Ok(Committed { offsets, advanced }) => {
-                for (member, range) in members.into_iter().zip(offsets) {
-                    member.finish(Ok(range));
-                }
-                advanced
+                Cycle { outcomes: members.into_iter().zip(offsets.into_iter().map(Ok)).collect(), advanced }
             }
             Err(error) => {
-                for member in members {
-                    member.finish(Err(error.clone()));
-                }
-                false
+                let outcomes = members.into_iter().map(|member| (member, Err(error.clone()))).collect();
+                Cycle { outcomes, advanced: false }
             }
         }
     }
