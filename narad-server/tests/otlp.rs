@@ -76,11 +76,20 @@ async fn until(receiver: &Receiver, is_it: impl Fn(&Received) -> bool) -> Receiv
 async fn a_messages_life_is_one_trace_and_its_commit_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let receiver = Receiver::start(Manner::Takes).await.unwrap();
-    let (broker, client) = start(&format!("http://{}", receiver.addr), dir.path()).await;
+    let mut command = sending_to(&format!("http://{}", receiver.addr), dir.path());
+    command.env("NARAD_STORAGE_DIRECT_PRODUCE", "false");
+    let broker = Broker::spawn(command).unwrap();
+    broker.ready().await;
+    broker.create_topic("t").await;
+    let client = broker.client("t");
     let produce = client.http.post(client.topic_url("/produce?partition=1&key=secret-key"));
     let produced = produce.header("traceparent", format!("00-{TRACE}-{PARENT}-01")).body("secret payload");
     assert_eq!(produced.send().await.unwrap().status(), 202);
     assert_eq!(client.http.get(client.topic_url("/consume?wait=10s")).send().await.unwrap().status(), 200);
+
+    let topics = client.http.post(format!("{}/v1/topics", client.url));
+    let created = topics.header("traceparent", format!("00-{TRACE}-{PARENT}-01")).body("{\"name\":\"u\"}");
+    assert_eq!(created.send().await.unwrap().status(), 201);
 
     let linked = |span: &Span| span.links.iter().any(|link| hex(&link.trace_id) == TRACE);
     let received = until(&receiver, |received| {
@@ -125,7 +134,8 @@ async fn a_messages_life_is_one_trace_and_its_commit_names_it() {
     let commit = received.spans.iter().find(|span| linked(span)).unwrap();
     assert_eq!(commit.name, "commit t");
     assert_ne!(hex(&commit.trace_id), TRACE, "it is later, and so not nested");
-    let durable = received.spans.iter().find(|span| span.parent_span_id == commit.span_id).unwrap();
+    let below = received.spans.iter().filter(|span| span.parent_span_id == commit.span_id);
+    let durable = below.into_iter().find(|span| span.name == "log.commit").unwrap();
     assert_eq!((durable.name.as_str(), of(durable, "records").as_deref()), ("log.commit", Some("1")));
     assert!(of(durable, "bytes").unwrap().parse::<u64>().unwrap() > 14);
     assert_eq!(of(durable, "codec").as_deref(), Some("none"));
@@ -135,6 +145,9 @@ async fn a_messages_life_is_one_trace_and_its_commit_names_it() {
     assert_eq!(resource("service.name").as_deref(), Some("narad"));
     assert_eq!(resource("service.instance.id").as_deref(), Some("node-7"));
     assert_eq!(resource("deployment.environment.name").as_deref(), Some("test"));
+    let said = broker.said();
+    let line = said.lines().find(|line| line.contains("topic created") && line.contains("topic=u")).unwrap();
+    assert!(line.contains(&format!("trace_id={TRACE}")), "{line}");
     // Nobody's span but ours, and nothing of the message.
     let known = |span: &Span| {
         let name = span.name.split(' ').next().unwrap();
@@ -198,6 +211,64 @@ async fn a_collector_that_refuses_hangs_or_is_not_there_costs_a_counter_and_noth
         // The grace of http.shutdown_grace.
         assert!(took < Duration::from_secs(11), "{case}: it took {took:?} to end");
     }
+}
+
+#[cfg(feature = "otlp-http")]
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_goes_over_http_as_well() {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use axum::{Router, body::Bytes, extract::Path, http::HeaderMap, routing::post};
+    use opentelemetry_proto::tonic::collector::{
+        metrics::v1::ExportMetricsServiceRequest, trace::v1::ExportTraceServiceRequest,
+    };
+    use parking_lot::Mutex;
+    use prost::Message as _;
+
+    let dir = tempfile::tempdir().unwrap();
+    let came = Arc::new(Mutex::new(BTreeMap::<String, Vec<Bytes>>::new()));
+    let seen = Arc::clone(&came);
+    let take = move |Path(signal): Path<String>, headers: HeaderMap, body: Bytes| {
+        assert_eq!(headers["content-type"], "application/x-protobuf");
+        assert_eq!(headers["x-tenant"], "a b");
+        seen.lock().entry(signal).or_default().push(body);
+        async {}
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let routes = Router::new().route("/v1/{signal}", post(take));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+
+    let mut command = sending_to(&endpoint, dir.path());
+    command
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=a%20b");
+    let broker = Broker::spawn(command).unwrap();
+    broker.ready().await;
+    broker.create_topic("t").await;
+    assert_eq!(broker.client("t").produce("", "x").await.status, 202);
+    let all = || {
+        let came = came.lock();
+        let spans = came.get("traces").into_iter().flatten().any(|body| {
+            let request = ExportTraceServiceRequest::decode(body.clone()).unwrap();
+            let scopes = request.resource_spans.iter().flat_map(|of| &of.scope_spans);
+            scopes.flat_map(|scope| &scope.spans).any(|span| span.name == "commit t")
+        });
+        let series = came.get("metrics").into_iter().flatten().any(|body| {
+            let request = ExportMetricsServiceRequest::decode(body.clone()).unwrap();
+            let scopes = request.resource_metrics.iter().flat_map(|of| &of.scope_metrics);
+            scopes.flat_map(|scope| &scope.metrics).any(|metric| metric.name == "narad_topics_total")
+        });
+        spans && series && came.contains_key("logs")
+    };
+    for _ in 0..1500 {
+        if all() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(all(), "{:?}", came.lock().keys());
+    assert!(broker.terminate().await.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

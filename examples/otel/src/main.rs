@@ -30,6 +30,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ..config::Overrides::default()
     };
     let (mut config, _) = config::load(&overrides, [])?;
+    // A lone message on an idle broker would take the short way, past the produce log.
+    config.storage.direct_produce = false;
     config.telemetry.otlp_endpoint = Some(format!("http://{}", receiver.addr));
 
     let mut telemetry = telemetry::start(&config);

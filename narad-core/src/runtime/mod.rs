@@ -121,14 +121,18 @@ impl Runtime {
     }
 
     /// Runs blocking work on the pool; `group` (a topic's name, say) bounds how many workers it can take. The work
-    /// runs to its end even if the future is dropped. A panic in it goes on in the future.
+    /// runs to its end even if the future is dropped, and belongs to the span of whoever asks. A panic in it goes on in the
+    /// future.
     pub fn run_blocking<T, W>(&self, group: &str, work: W) -> impl Future<Output = T> + Send + use<T, W>
     where
         T: Send + 'static,
         W: FnOnce() -> T + Send + 'static,
     {
         let (deliver, promise) = promise();
-        self.spawn(&Arc::from(group), move || deliver.deliver(catch_unwind(AssertUnwindSafe(work))));
+        let span = tracing::Span::current();
+        self.spawn(&Arc::from(group), move || {
+            deliver.deliver(span.in_scope(|| catch_unwind(AssertUnwindSafe(work))));
+        });
         async move {
             match promise.await {
                 Some(Ok(value)) => value,

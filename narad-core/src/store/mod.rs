@@ -302,6 +302,14 @@ impl Store {
         self.inner.directories()
     }
 
+    /// Those that were set aside alone. Lists `topics/`, and looks into no other directory below it.
+    ///
+    /// # Errors
+    /// As [`directories`](Self::directories).
+    pub fn quarantined(&self) -> Result<Vec<TopicDirectory>> {
+        self.inner.quarantined()
+    }
+
     /// Removes a directory that was set aside, once whoever keeps the metadata has confirmed that its incarnation was
     /// deleted. A crash leaves it whole or gone. Idempotent.
     ///

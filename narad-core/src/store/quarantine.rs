@@ -34,12 +34,20 @@ pub struct TopicDirectory {
 
 impl Inner {
     pub(super) fn directories(&self) -> Result<Vec<TopicDirectory>> {
+        self.those_named(|_| true)
+    }
+
+    /// Looks into none but those that were set aside: there may be thousands of others.
+    pub(super) fn quarantined(&self) -> Result<Vec<TopicDirectory>> {
+        self.those_named(|name| layout::quarantined_topic(name).is_some())
+    }
+
+    fn those_named(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<TopicDirectory>> {
         let (disk, topics) = (&**self.runtime.disk(), self.layout.topics());
         let mut found = Vec::new();
         for entry in disk.list(&topics).map_err(|error| Error::io("list", &topics, error))? {
-            let Some(name) = entry.name.to_str().filter(|_| entry.kind == FileKind::Directory) else {
-                continue;
-            };
+            let is_wanted = |name: &&str| entry.kind == FileKind::Directory && wanted(name);
+            let Some(name) = entry.name.to_str().filter(is_wanted) else { continue };
             if layout::is_deleted_leftover(&entry.name) || layout::is_of_the_file_system(name) {
                 continue;
             }

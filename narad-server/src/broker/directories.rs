@@ -68,12 +68,12 @@ impl Broker {
     /// Removes the quarantined directories that `which` names and whose incarnation the metastore knows as deleted.
     pub(super) async fn reclaim(&self, which: impl Fn(&TopicDirectory) -> bool) {
         let store = self.0.store.clone();
-        let directories = match blocking(move || store.directories()).await {
+        let directories = match blocking(move || store.quarantined()).await {
             Ok(Ok(directories)) => directories,
             Ok(Err(error)) => return tracing::warn!(%error, "quarantined directories could not be listed"),
             Err(_) => return,
         };
-        for directory in directories.into_iter().filter(|one| one.quarantined && which(one)) {
+        for directory in directories.into_iter().filter(|one| which(one)) {
             let Some(id) = directory.incarnation else { continue };
             match self.0.catalog.meta().is_deleted(id).await {
                 Ok(true) => {

@@ -32,6 +32,7 @@ use narad_core::{
 };
 
 use rustix::process::{Resource, getrlimit};
+use tracing::{Instrument, Span};
 
 use self::{
     catalog::Catalog, data_dir::DataDir, partitions::PartitionLooks, readiness::Startup, schemas::Checkers,
@@ -240,12 +241,14 @@ fn holds_files(disk: &dyn Disk, dir: &Path) -> bool {
 
 /// Runs blocking work without blocking the executor, to its end even when the caller goes.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, BrokerError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| BrokerError::Stopped)
+    let span = Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|_| BrokerError::Stopped)
 }
 
 /// Runs `work` to its end even when the caller goes: a client that hangs up leaves no change half made.
 async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, BrokerError>> + Send + 'static,
 ) -> Result<T, BrokerError> {
-    tokio::spawn(work).await.map_err(|_| BrokerError::Stopped)?
+    // Its log lines, and what it does in the engine, belong to the trace of whoever asked.
+    tokio::spawn(work.in_current_span()).await.map_err(|_| BrokerError::Stopped)?
 }
