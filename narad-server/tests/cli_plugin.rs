@@ -19,6 +19,21 @@ fn plugins_are_listed_with_number_crate_and_keys() {
     let zstd: Vec<&str> = row("zstd").split_whitespace().collect();
     assert_eq!(zstd[..4], ["codec", "zstd", "1", "narad-codecs"], "{listed}");
     assert!(row("zstd").ends_with("level") && row("age").trim_end().ends_with("retention_ms*"), "{listed}");
+    for stock in [
+        "lz4",
+        "zstd-dict",
+        "aead",
+        "size",
+        "consumed",
+        "any",
+        "all",
+        "every-write",
+        "adaptive",
+        "never",
+        "http",
+    ] {
+        row(stock);
+    }
     assert!(row("silent").starts_with("wake notifier"), "{listed}");
 }
 

@@ -18,8 +18,6 @@ use crate::{
     plugin::{Codec, Sample},
 };
 
-/// How often codecs are asked whether a sample would be of use.
-const INTERVAL: Duration = Duration::from_secs(60);
 /// Records of a sample, at most.
 const SAMPLE_RECORDS: usize = 1000;
 /// Bytes of keys and payloads of a sample, at most.
@@ -33,8 +31,8 @@ pub(super) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(super) fn new(now: Duration) -> Self {
-        Self { next: Mutex::new(now.saturating_add(INTERVAL)), beat: Beat::default() }
+    pub(super) fn new(first: Duration) -> Self {
+        Self { next: Mutex::new(first), beat: Beat::default() }
     }
 
     pub(super) fn beat(&self) -> &Beat {
@@ -48,7 +46,7 @@ impl Maintenance {
             if *next > now {
                 return *next;
             }
-            *next = now.saturating_add(INTERVAL);
+            *next = now.saturating_add(store.options.codec_maintenance);
         }
         let topics: Vec<_> = store.topics.read().values().cloned().collect();
         for topic in topics {

@@ -152,7 +152,7 @@ impl Store {
             layout,
             reaper: Reaper::new(after(options.sweep_interval)),
             cold_walk: ColdWalk::new(after(options.cold_walk.unwrap_or_default())),
-            maintenance: Maintenance::new(after(Duration::ZERO)),
+            maintenance: Maintenance::new(after(options.codec_maintenance)),
             options,
             topics: RwLock::default(),
             committer: Committer::default(),

@@ -26,6 +26,8 @@ pub struct StoreOptions {
     /// How often retention looks at the closed ones, and opens one in which something has expired. `None`: never, and
     /// a log in which retention will still delete something is not closed for being idle.
     pub cold_walk: Option<Duration>,
+    /// How often codecs that want it are shown a sample of what was written since.
+    pub codec_maintenance: Duration,
     /// A log that nobody asked for and nobody wrote to for so long gives its descriptors back, and stays open.
     pub descriptor_release: Duration,
     /// How many descriptors are held at most to write consumer positions through; at least 1. Beyond that a position
@@ -40,6 +42,7 @@ impl Default for StoreOptions {
             idle_eviction: Some(Duration::from_secs(30 * 60)),
             sweep_interval: Duration::from_secs(60),
             cold_walk: Some(Duration::from_secs(5 * 60)),
+            codec_maintenance: Duration::from_secs(60),
             descriptor_release: Duration::from_secs(60),
             held_position_files: 256,
         }

@@ -40,6 +40,9 @@ use crate::{
 /// How long a topic whose plugins could not be built is left alone: the reason may be one that passes.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long the plugins of a topic may take to be built while somebody asks how the broker is.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// A topic, ready for use.
 #[derive(Debug)]
 pub(super) struct TopicEntry {
@@ -274,9 +277,16 @@ impl Catalog {
         &self.plugins
     }
 
-    /// The topics that are not served, and why, by name.
-    pub(super) fn unserved(&self) -> Vec<BrokerError> {
-        self.entries().iter().filter_map(|entry| entry.queue().err()).collect()
+    /// The topics that are not served, and why, by name. Asking tries again what is due for it.
+    pub(super) async fn unserved(&self) -> Vec<BrokerError> {
+        let mut unserved = Vec::new();
+        for entry in self.entries().into_iter().filter(|entry| entry.queue().is_err()) {
+            match tokio::time::timeout(PATIENCE, self.find(&entry.topic.name)).await {
+                Ok(Ok(now)) => unserved.extend(now.and_then(|entry| entry.queue().err())),
+                Ok(Err(_)) | Err(_) => unserved.extend(entry.queue().err()),
+            }
+        }
+        unserved
     }
 
     /// Every topic that is known, by name: those of the start, and those that were used since.

@@ -36,18 +36,23 @@ impl Default for BatchedConfig {
     }
 }
 
-/// The plugins that a broker knows without being told: those of the crates beside this one, the policies and notifiers of
-/// `plugins/`, and `batched` and `silent`, which stand beside their traits.
+/// The plugins that a broker knows without being told: those of the crates beside this one and of `plugins/`, as far as its
+/// features go, and `batched` and `silent`, which stand beside their traits.
 ///
 /// # Errors
-/// Two plugins claim one name.
+/// Two plugins claim one name or one codec number.
 pub fn default_plugins() -> Result<Registry, RegistryError> {
     let mut registry = Registry::new();
     narad_codecs::register(&mut registry)?;
+    narad_codec_lz4::register(&mut registry)?;
+    narad_codec_zstd_dict::register(&mut registry)?;
+    #[cfg(feature = "codec-aead")]
+    narad_codec_aead::register(&mut registry)?;
     narad_retention::register(&mut registry)?;
     narad_retention_consumed::register(&mut registry)?;
     narad_retention_size::register(&mut registry)?;
     narad_sync_policies::register(&mut registry)?;
+    #[cfg(feature = "wake-http")]
     narad_wake_http::register(&mut registry)?;
     registry.sync(origin!(), "batched", |config: BatchedConfig, _| {
         let interval = Duration::from_millis(config.interval_ms);

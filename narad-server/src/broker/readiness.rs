@@ -134,7 +134,7 @@ impl Broker {
             Progress::Done(failures) => failures.clone(),
         };
         let mut degraded = self.still_failing(failures).await;
-        degraded.extend(self.0.catalog.unserved().iter().map(ToString::to_string));
+        degraded.extend(self.0.catalog.unserved().await.iter().map(ToString::to_string));
         if let Some(error) = self.0.ingress.failure() {
             degraded.push(format!("produce log: {error}"));
         }

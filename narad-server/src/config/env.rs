@@ -11,8 +11,9 @@ use super::{
 /// The variable with the first admin's password; read where users are made.
 pub(super) const ADMIN_PASSWORD: &str = "NARAD_ADMIN_PASSWORD";
 
-/// Variables that others of our programs read.
-const NOT_SETTINGS: [&str; 5] = ["NARAD_ADDR", ADMIN_PASSWORD, "NARAD_CONTEXT", "NARAD_PASS", "NARAD_USER"];
+/// Variables that others of our programs read, and plugins.
+const NOT_SETTINGS: [&str; 6] =
+    ["NARAD_ADDR", ADMIN_PASSWORD, "NARAD_AEAD_KEYS", "NARAD_CONTEXT", "NARAD_PASS", "NARAD_USER"];
 
 /// Keys whose variable does not follow from their name.
 const NAMED: [(&str, &str); 1] = [("storage.data_dir", "NARAD_DATA_DIR")];
