@@ -40,6 +40,8 @@ impl Rig {
         self.disk.plant_dir(&dir);
         let mut options = LogOptions::new("orders", Arc::new(codec));
         options.identity = log("orders", 7, partition);
+        // So that a segment ends with its last frame.
+        options.prepare_segments = false;
         Log::open(&self.runtime, Path::new(&dir), options).unwrap()
     }
 

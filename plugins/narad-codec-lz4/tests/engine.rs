@@ -30,7 +30,10 @@ impl Rig {
     }
 
     fn open(&self) -> Log {
-        Log::open(&self.runtime, Path::new(DIR), LogOptions::new("test", Arc::new(Lz4))).unwrap()
+        let mut options = LogOptions::new("test", Arc::new(Lz4));
+        // So that a segment is as long as its frames.
+        options.prepare_segments = false;
+        Log::open(&self.runtime, Path::new(DIR), options).unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The codec: frames with the dictionary in use, and when the engine is to bring a sample for a new one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use narad_core::{
     format::CodecNumber,
@@ -30,6 +30,8 @@ pub struct ZstdDict {
     encoded: AtomicU64,
     /// How many there are to be before the next.
     due: AtomicU64,
+    /// A frame came whose dictionary is not known.
+    missed: AtomicBool,
 }
 
 impl ZstdDict {
@@ -58,12 +60,23 @@ impl ZstdDict {
             }
         }
         let shelf = Shelf::load(dir, config.level)?;
-        Ok(Self { config, shelf, encoded: AtomicU64::new(0), due: AtomicU64::new(FIRST_TRY) })
+        Ok(Self {
+            config,
+            shelf,
+            encoded: AtomicU64::new(0),
+            due: AtomicU64::new(FIRST_TRY),
+            missed: AtomicBool::new(false),
+        })
     }
 
     /// The number of the dictionary that new frames are written with.
     pub fn dictionary(&self) -> Option<u32> {
         self.shelf.in_use().map(|in_use| in_use.id)
+    }
+
+    /// Whether enough was written to try another dictionary.
+    fn is_due(&self) -> bool {
+        self.encoded.load(Ordering::Relaxed) >= self.due.load(Ordering::Relaxed) && self.has_room()
     }
 
     fn has_room(&self) -> bool {
@@ -97,6 +110,7 @@ impl Codec for ZstdDict {
         let dictionary = match check(stored, stated)? {
             0 => None,
             id => Some(self.shelf.decoder(id).map_err(|damaged| {
+                self.missed.store(true, Ordering::Relaxed);
                 PluginError::from(Lacking::new(ZstdDictError::NoDictionary { id, damaged }))
             })?),
         };
@@ -109,10 +123,18 @@ impl Codec for ZstdDict {
     }
 
     fn wants_sample(&self) -> bool {
-        self.encoded.load(Ordering::Relaxed) >= self.due.load(Ordering::Relaxed) && self.has_room()
+        self.missed.load(Ordering::Relaxed) || self.is_due()
     }
 
     fn maintain(&self, sample: &Sample<'_>) -> Result<(), PluginError> {
+        if self.missed.swap(false, Ordering::Relaxed) {
+            self.shelf
+                .look_again(self.config.level)
+                .inspect_err(|_| self.missed.store(true, Ordering::Relaxed))?;
+            if !self.is_due() {
+                return Ok(());
+            }
+        }
         if !self.has_room() {
             return Ok(());
         }

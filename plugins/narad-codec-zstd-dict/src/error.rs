@@ -19,7 +19,8 @@ pub enum ZstdDictError {
         max: i64,
     },
     /// The dictionary that the frame was written with is not there. Wrapped in
-    /// [`Lacking`](narad_core::plugin::Lacking): put its file back and build the codec again.
+    /// [`Lacking`](narad_core::plugin::Lacking): put its file back, and start the broker again or wait for
+    /// the next `maintain`.
     #[error("the frame needs dictionary {id:08x}, which is {}", if *damaged { "damaged" } else { "not there" })]
     NoDictionary {
         /// The dictionary's number, in hexadecimal the name of its file.

@@ -54,16 +54,26 @@ impl fmt::Debug for Shelf {
 impl Shelf {
     /// Reads what is in `dir`. A damaged dictionary is no error: frames that need it say so, and all others are read.
     pub(crate) fn load(dir: Option<PluginDir>, level: i32) -> Result<Self, PluginError> {
-        let mut known = Dictionaries::default();
-        if let Some(dir) = &dir {
-            let current =
-                read(dir, CURRENT)?.and_then(|bytes| id_in(str::from_utf8(&bytes).ok()?.trim_end()));
-            for id in dir.list()?.iter().filter_map(|name| id_in(name)) {
-                let Some(bytes) = read(dir, &file_name(id))? else { continue };
+        let shelf = Self { dir, known: RwLock::default() };
+        shelf.look_again(level)?;
+        Ok(shelf)
+    }
+
+    /// Reads what has come into the directory since: a file that was put back, or what another codec of this topic keeps
+    /// there, as the one that a change of settings is about to replace does.
+    pub(crate) fn look_again(&self, level: i32) -> Result<(), PluginError> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let current = read(dir, CURRENT)?.and_then(|bytes| id_in(str::from_utf8(&bytes).ok()?.trim_end()));
+        for id in dir.list()?.iter().filter_map(|name| id_in(name)) {
+            if self.decoder(id).is_ok() {
+                continue;
+            }
+            if let Some(bytes) = read(dir, &file_name(id))? {
+                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
                 known.take_in(id, bytes, level, current == Some(id));
             }
         }
-        Ok(Self { dir, known: RwLock::new(known) })
+        Ok(())
     }
 
     /// Whether another dictionary may be added to those there are.
@@ -116,6 +126,7 @@ impl Dictionaries {
             self.damaged.insert(id);
             return;
         };
+        self.damaged.remove(&id);
         self.decoders.insert(id, Arc::new(decoder));
         if is_current {
             let encoder = CDict::try_create(dictionary.bytes(), level);

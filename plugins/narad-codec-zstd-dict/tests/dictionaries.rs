@@ -177,8 +177,28 @@ fn a_missing_dictionary_is_named_and_is_no_corruption() {
         );
         assert_eq!(decode(&with_damaged, &plain, record.len()).unwrap(), record);
     }
+    let waiting = codec(&disk);
+    decode(&waiting, &stored, record.len()).unwrap_err();
+    assert!(waiting.wants_sample(), "it would look again");
     disk.plant(&path, content);
-    assert_eq!(decode(&codec(&disk), &stored, record.len()).unwrap(), record, "once it is back");
+    maintain(&waiting, &[]);
+    assert!(!waiting.wants_sample());
+    for back in [waiting, codec(&disk)] {
+        assert_eq!(decode(&back, &stored, record.len()).unwrap(), record, "once it is back");
+        assert_eq!(back.dictionary(), Some(id));
+    }
+}
+
+#[test]
+fn a_codec_reads_what_the_one_that_it_replaces_has_trained_meanwhile() {
+    let disk = SimDisk::new(1);
+    let (replaced, new) = (codec(&disk), codec(&disk));
+    maintain(&replaced, &records("order", 0..1000));
+    let record = raw(&records("order", 7..8)[0]);
+    let stored = encode(&replaced, &record);
+    decode(&new, &stored, record.len()).unwrap_err();
+    maintain(&new, &[]);
+    assert_eq!(decode(&new, &stored, record.len()).unwrap(), record);
 }
 
 #[test]

@@ -40,7 +40,10 @@ impl Rig {
         let context = PluginContext::new(LogIdentity::partition("orders", TOPIC, PARTITION))
             .in_place(store.plugin_place("orders", TOPIC));
         let codec: Arc<dyn Codec> = registry.build_codec(&"zstd-dict".into(), &context).unwrap();
-        (store, TopicSpec::new("orders", TOPIC, 1, codec))
+        let mut spec = TopicSpec::new("orders", TOPIC, 1, codec);
+        // So that a segment is as long as its frames.
+        spec.prepare_segments = false;
+        (store, spec)
     }
 
     fn pass(&self, store: &Store) {
