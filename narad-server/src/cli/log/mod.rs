@@ -16,10 +16,10 @@ use std::{
 
 use clap::Subcommand;
 use narad_core::{
-    disk::OsDisk,
+    disk::{DiskExt, OsDisk},
     format::CodecNumber,
     log::inspect::{Inspected, Summary, inspect},
-    plugin::{CodecSet, LogIdentity, PluginContext, PluginPlace, Registry, Visit},
+    plugin::{CodecSet, LogIdentity, PartitionId, PluginContext, PluginPlace, Registry, Visit},
 };
 
 use super::{
@@ -83,6 +83,19 @@ impl WalkError {
     }
 }
 
+/// Whose log is at `dir`: the partition that its topic's marker makes it, or one that stands alone. Frames may be bound to
+/// that.
+fn identity_of(dir: &Path) -> LogIdentity {
+    let partition = || {
+        let number = dir.file_name()?.to_str()?.strip_prefix('p')?.parse().ok()?;
+        let topic = dir.parent()?;
+        let marker = OsDisk.read_small(&topic.join("incarnation"), 64).ok()?;
+        let incarnation = str::from_utf8(&marker).ok()?.trim_end().parse().ok()?;
+        Some(LogIdentity::partition(topic.file_name()?.to_str()?, incarnation, PartitionId(number)))
+    };
+    partition().unwrap_or_else(|| LogIdentity::named(dir.display().to_string()))
+}
+
 impl Reader<'_> {
     /// The codecs for the partition at `dir`, with what they keep in its topic's directory.
     fn codecs(&self, dir: &Path, identity: &LogIdentity) -> narad_core::Result<CodecSet> {
@@ -101,7 +114,7 @@ impl Reader<'_> {
         dir: &Path,
         visit: &mut dyn FnMut(Inspected<'_>) -> io::Result<()>,
     ) -> Result<Summary, WalkError> {
-        let identity = LogIdentity::named(dir.display().to_string());
+        let identity = identity_of(dir);
         let codecs = self.codecs(dir, &identity).map_err(WalkError::Look)?;
         let mut gave_up = None;
         let summary = inspect(&OsDisk, dir, &identity, &codecs, &mut |found| match visit(found) {
