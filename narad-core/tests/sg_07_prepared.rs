@@ -338,3 +338,33 @@ fn sg_07_an_inspection_tells_zeros_from_a_torn_tail() {
     assert_eq!(look(), (10, zeros, 0), "something is there that is no frame");
     drop(log);
 }
+
+#[test]
+fn sg_07_an_fsync_that_fails_while_idle_space_is_given_back_costs_no_later_commit() {
+    let bench = Bench::new(1);
+    let log = prepared(&bench);
+    bench.fail(CallKind::SyncData, Failure::Io, "*.log");
+    log.release_space();
+    log.release_files();
+    bench.disk.clear_faults();
+    commit(&log, 10..14);
+    assert_eq!(payloads(&log).len(), 14);
+}
+
+#[test]
+fn sg_07_a_log_that_is_idle_between_its_messages_pays_for_no_zeros() {
+    let costs = |options: LogOptions| {
+        let bench = Bench::new(1);
+        let log = bench.open_with(options);
+        commit(&log, 0..10);
+        log.release_space();
+        bench.disk.take_calls();
+        for number in 10..20 {
+            commit(&log, number..number + 1);
+            log.release_space();
+            log.release_files();
+        }
+        [CallKind::Write, CallKind::SyncData, CallKind::SetLen].map(|kind| bench.disk.count_on(kind, "*.log"))
+    };
+    assert_eq!(costs(segments_of(SEGMENT)), costs(unprepared()));
+}

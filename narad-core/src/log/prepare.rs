@@ -32,6 +32,8 @@ pub(super) struct Prepared {
     wanted: bool,
     /// There was no room for the zeros of this segment.
     no_room: bool,
+    /// The file was cut and that is not known to be durable.
+    owes_sync: bool,
     /// Where the file ends as far as this writer has made it; frames end there or before.
     len: u64,
     growths: u32,
@@ -40,7 +42,7 @@ pub(super) struct Prepared {
 impl Prepared {
     /// For a segment whose file has `len` bytes.
     pub(super) fn new(wanted: bool, len: u64) -> Self {
-        Self { wanted, no_room: false, len, growths: 0 }
+        Self { wanted, no_room: false, owes_sync: false, len, growths: 0 }
     }
 
     /// Where the file ends.
@@ -89,6 +91,16 @@ impl Prepared {
         let piece = bytes.saturating_mul(LASTS_FOR).min(end).clamp(LEAST, MOST);
         let to = end.saturating_add(piece).next_multiple_of(BLOCK).min(cap);
         (to > end).then_some(end..to)
+    }
+
+    /// Whether the file is known to end at `end`, durably.
+    pub(super) fn is_trimmed(&self, end: u64) -> bool {
+        self.len <= end && !self.owes_sync
+    }
+
+    /// The zeros behind `end` were cut. Whether the segment is busy is to be seen anew.
+    pub(super) fn trimmed(&mut self, end: u64, durable: bool) {
+        (self.len, self.growths, self.owes_sync) = (end, 0, !durable);
     }
 
     /// The file was cut at `len`.

@@ -320,14 +320,19 @@ impl Writer {
     /// synced, so a failure puts no record in doubt, and the next try may do no more than this one did: zeros that stay
     /// behind the frames of a segment are read as nothing.
     pub(super) fn trim(&mut self, disk: &dyn Disk) -> Result<()> {
-        if self.prepared.len() <= self.end || !self.unsynced.is_empty() {
+        if !self.unsynced.is_empty() {
+            return Ok(());
+        }
+        if self.prepared.is_trimmed(self.end) {
+            self.prepared.trimmed(self.prepared.len(), true);
             return Ok(());
         }
         let Some(active) = &mut self.active else { return Ok(()) };
         let file = Arc::clone(active.file(disk)?);
         file.set_len(self.end).map_err(|error| Error::io("truncate", &active.path, error))?;
+        self.prepared.trimmed(self.end, false);
         file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))?;
-        self.prepared.cut(self.end);
+        self.prepared.trimmed(self.end, true);
         Ok(())
     }
 

@@ -167,6 +167,15 @@ impl Direct {
         self.changed.notified().await;
     }
 
+    /// The dispatcher has passed every WAL record below `read_to`: one that was handed over and could not be read is given
+    /// up by it, and its commit ends by itself.
+    pub(super) fn passed(&self, read_to: Offset) {
+        let mut state = self.state.lock();
+        if matches!(&*state, State::Handed { offset, .. } if *offset < read_to) {
+            *state = State::Free;
+        }
+    }
+
     /// The commit that runs for the WAL's record at `offset`, if one does. It is the dispatcher's from here on.
     pub(super) fn take(&self, offset: Offset) -> Option<Commit> {
         let mut state = self.state.lock();

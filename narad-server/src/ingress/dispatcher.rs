@@ -60,6 +60,14 @@ struct Running {
     since: Instant,
 }
 
+/// A message whose commit ran before the WAL had it.
+struct Handed {
+    task: Id,
+    route: Arc<Route>,
+    pending: Pending,
+    since: Instant,
+}
+
 /// What a lane does next.
 enum Plan {
     /// A commit to its own partition.
@@ -79,7 +87,7 @@ pub(super) struct Dispatcher {
     origins: Arc<Origins>,
     direct: Arc<Direct>,
     /// The message whose commit was handed over, while it runs.
-    handed: Option<(Id, Arc<Route>, Pending)>,
+    handed: Option<Handed>,
     /// Told how far everything is done.
     advanced: watch::Sender<Offset>,
     progress: Progress,
@@ -209,6 +217,10 @@ impl Dispatcher {
         if let Some(at) = lane.read_at().filter(|&at| at > now) {
             return Plan::Wait(Some(at));
         }
+        if self.handed_to(route).is_some() {
+            // Nothing overtakes the message whose commit was handed over.
+            return Plan::Wait(None);
+        }
         let (Some(probe_at), Some(reroute_at)) =
             (self.failing.probe_at(route), self.failing.reroute_at(route, &self.options))
         else {
@@ -228,9 +240,15 @@ impl Dispatcher {
             return Plan::Wait(Some(probe_at.min(reroute_at)));
         }
         match self.stand_in(route, now) {
-            Some(target) if self.running_to(&target).is_none() => Plan::Elsewhere(Arc::new(target)),
+            Some(target) if self.running_to(&target).is_none() && self.handed_to(&target).is_none() => {
+                Plan::Elsewhere(Arc::new(target))
+            }
             _ => Plan::Wait(Some(probe_at)),
         }
+    }
+
+    fn handed_to(&self, target: &Route) -> Option<&Handed> {
+        self.handed.as_ref().filter(|handed| *handed.route == *target)
     }
 
     fn running_to(&self, target: &Route) -> Option<&Running> {
@@ -242,8 +260,9 @@ impl Dispatcher {
     fn stand_in(&self, home: &Route, now: Instant) -> Option<Route> {
         let count = self.partitions.count(&home.topic, home.id);
         let hangs = |target: &Route| {
-            let running = self.running_to(target);
-            running.is_some_and(|running| later(running.since, self.options.reroute_after) <= now)
+            let running = self.running_to(target).map(|running| running.since);
+            let since = running.or_else(|| self.handed_to(target).map(|handed| handed.since));
+            since.is_some_and(|since| later(since, self.options.reroute_after) <= now)
         };
         siblings(home, count).find(|target| !self.failing.contains(target) && !hangs(target)).or_else(|| {
             siblings(home, count).find(|target| {
@@ -286,6 +305,7 @@ impl Dispatcher {
                 // A message on its way here may be among what was read: it is read again when it is known which.
                 if self.direct.is_settled() {
                     self.absorb(read, now);
+                    self.direct.passed(self.progress.read_to());
                 }
             }
             Ok((_, Done::Handed(outcome))) => self.settle_handed(outcome, now),
@@ -295,7 +315,7 @@ impl Dispatcher {
                 tracing::error!(%panic, "a commit to a partition panicked");
                 self.settle(panic.id(), None, now);
             }
-            Err(panic) if self.handed.as_ref().is_some_and(|(id, ..)| *id == panic.id()) => {
+            Err(panic) if self.handed.as_ref().is_some_and(|handed| handed.task == panic.id()) => {
                 tracing::error!(%panic, "a commit to a partition panicked");
                 self.settle_handed(Err(Error::Closed), now);
             }
@@ -346,7 +366,7 @@ impl Dispatcher {
         match self.direct.take(record.offset) {
             Some(commit) => {
                 let task = self.jobs.spawn(async move { Done::Handed(commit.await) });
-                self.handed = Some((task.id(), route, pending));
+                self.handed = Some(Handed { task: task.id(), route, pending, since: now });
             }
             None => self.queue(route, pending, now),
         }
@@ -354,11 +374,19 @@ impl Dispatcher {
 
     /// The commit that was handed over has ended. One that failed has left nothing: the message waits for its turn.
     fn settle_handed(&mut self, outcome: Result<(), Error>, now: Instant) {
-        let Some((_, route, pending)) = self.handed.take() else { return };
-        match outcome {
-            Ok(()) => self.progress.finish(pending.offset),
-            Err(_) => self.queue(route, pending, now),
+        let Some(Handed { route, pending, .. }) = self.handed.take() else { return };
+        if outcome.is_ok() {
+            return self.progress.finish(pending.offset);
         }
+        // Those behind it have waited: it comes first.
+        let lane = self.lanes.entry(Arc::clone(&route)).or_default();
+        if lane.is_idle() {
+            self.turns.push_back(route);
+        }
+        let before = lane.held();
+        lane.put_back(&pending, now);
+        let after = lane.held();
+        self.release(before, after);
     }
 
     fn queue(&mut self, route: Arc<Route>, pending: Pending, now: Instant) {

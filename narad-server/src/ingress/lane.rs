@@ -209,6 +209,7 @@ impl Lane {
     /// The running commit has ended; `back` is what of it remains to be done, ascending. When something does, or its
     /// partition `fails`, the lane lets go of all content.
     pub(super) fn end(&mut self, back: &[Offset], fails: bool, now: Instant) {
+        debug_assert!(back.is_sorted(), "what comes back is ascending");
         let in_flight = std::mem::take(&mut self.in_flight);
         if fails || !back.is_empty() {
             let later = std::mem::take(&mut self.offsets);
@@ -219,6 +220,16 @@ impl Lane {
             self.offsets.append(later);
         }
         self.waiting_since = self.is_waiting().then_some(now);
+    }
+
+    /// A record that was on its way before those that wait here comes back, in its place. The lane lets go of all content.
+    pub(super) fn put_back(&mut self, record: &Pending, now: Instant) {
+        self.waiting_since.get_or_insert(now);
+        let later = std::mem::take(&mut self.offsets);
+        self.let_go();
+        self.offsets.append(later);
+        let line = if record.pinned { &mut self.offsets.pinned } else { &mut self.offsets.free };
+        line.insert(line.partition_point(|&offset| offset < record.offset), record.offset);
     }
 
     /// What is loaded waits behind the offsets that are there.

@@ -160,6 +160,7 @@ impl Ingress {
             Tried::No => {}
             Tried::Slow(handover) => {
                 let (inner, batch) = (Arc::clone(&self.inner), encode(&messages, bytes)?);
+                handover.begin();
                 // To the end, even if the producer goes away: the dispatcher waits for it.
                 let handed = tokio::spawn(async move { inner.take_as_well(batch, handover).await });
                 return handed.await.unwrap_or(Err(IngressError::Closed));
@@ -246,7 +247,6 @@ impl Inner {
     /// The same for a message whose commit to its partition takes long: the dispatcher gets that commit. If the WAL does
     /// not take the message, it is the commit that counts.
     async fn take_as_well(&self, batch: Batch, handover: Handover) -> Result<(), IngressError> {
-        handover.begin();
         match self.commit(batch).await {
             Ok(offset) => {
                 handover.hand_over(offset);
