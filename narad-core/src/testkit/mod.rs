@@ -9,6 +9,7 @@
 //! | [`SimDisk`] | an in-memory disk: power loss, process crash, faults, full disk, lying syncs, a log of calls |
 //! | [`Garbled`] | a wrapper around any disk that stores changed bytes, one a call: shows paths around the seam |
 //! | [`ManualClock`] | wall and monotonic time, moved by the test alone |
+//! | [`Verbatim`] | a codec that keeps records as they are, for tests that know none |
 //! | [`conformance`] | the contract of each plugin trait, point by point |
 #![expect(
     clippy::indexing_slicing,
@@ -21,8 +22,10 @@ pub mod conformance;
 mod garbled;
 mod seed;
 mod sim_disk;
+mod verbatim;
 
 pub use clock::ManualClock;
 pub use garbled::Garbled;
 pub use seed::{SeedGuard, seed};
 pub use sim_disk::{Call, CallKind, Failure, Fault, FaultId, Gate, SimDisk, Survival};
+pub use verbatim::Verbatim;

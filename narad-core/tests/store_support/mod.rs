@@ -6,15 +6,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 use narad_core::{
     clock::Clock,
     disk::Disk,
-    format::{CodecNumber, Offset},
-    plugin::{
-        Codec, FrameContext, Incarnation, PartitionId, PluginError, RetentionDecision, RetentionPolicy,
-        RetentionView,
-    },
+    format::Offset,
+    plugin::{Incarnation, PartitionId, RetentionDecision, RetentionPolicy, RetentionView},
     runtime::Runtime,
     store::{ConsumerPosition, Store, StoreOptions, TopicSpec},
     testkit::{ManualClock, SimDisk},
 };
+
+pub(crate) use narad_core::testkit::Verbatim;
 
 pub(crate) const DATA: &str = "/data";
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -87,26 +86,6 @@ pub(crate) fn position(frontier: impl Into<Option<u64>>, acked: &[u64]) -> Consu
     ConsumerPosition {
         frontier: frontier.into().map(at),
         acked: acked.iter().map(|&offset| at(offset)).collect(),
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Verbatim;
-
-impl Codec for Verbatim {
-    fn number(&self) -> CodecNumber {
-        CodecNumber::new(0).expect("a codec's number")
-    }
-    fn name(&self) -> &str {
-        "none"
-    }
-    fn encode(&self, _: &FrameContext<'_>, input: &[u8], output: &mut Vec<u8>) -> Result<(), PluginError> {
-        output.extend_from_slice(input);
-        Ok(())
-    }
-    fn decode(&self, _: &FrameContext<'_>, input: &[u8], output: &mut Vec<u8>) -> Result<(), PluginError> {
-        output.extend_from_slice(input);
-        Ok(())
     }
 }
 

@@ -8,37 +8,16 @@ use std::{
 };
 
 use narad_core::{
-    format::{Batch, CodecNumber, Offset},
+    format::{Batch, Offset},
     log::Log,
-    plugin::{Codec, FrameContext, Incarnation, PartitionId, PluginError},
+    plugin::{Incarnation, PartitionId},
     runtime::Runtime,
     store::{ConsumerPosition, Followed, Followers, Store, StoreOptions, TopicSpec},
-    testkit::{ManualClock, SimDisk},
+    testkit::{ManualClock, SimDisk, Verbatim},
 };
 use narad_retention_consumed::Consumed;
 
 const PARTITION: PartitionId = PartitionId(0);
-
-/// Keeps records as they are: a plugin crate knows no codec.
-#[derive(Debug)]
-struct Verbatim;
-
-impl Codec for Verbatim {
-    fn number(&self) -> CodecNumber {
-        CodecNumber::new(0).expect("a codec's number")
-    }
-    fn name(&self) -> &str {
-        "verbatim"
-    }
-    fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(raw);
-        Ok(())
-    }
-    fn decode(&self, _: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(stored);
-        Ok(())
-    }
-}
 
 /// One child, which is where the test says.
 #[derive(Debug)]

@@ -4,34 +4,12 @@
 use std::{num::NonZeroU64, path::Path, sync::Arc};
 
 use narad_core::{
-    format::{Batch, CodecNumber, Offset},
+    format::{Batch, Offset},
     log::{Log, LogOptions},
-    plugin::{Codec, FrameContext, PluginError},
     runtime::Runtime,
-    testkit::{ManualClock, SimDisk},
+    testkit::{ManualClock, SimDisk, Verbatim},
 };
 use narad_retention_size::Size;
-
-/// Keeps records as they are: a plugin crate knows no codec.
-#[derive(Debug)]
-struct Verbatim;
-
-impl Codec for Verbatim {
-    fn number(&self) -> CodecNumber {
-        CodecNumber::new(0).expect("a codec's number")
-    }
-    fn name(&self) -> &str {
-        "verbatim"
-    }
-    fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(raw);
-        Ok(())
-    }
-    fn decode(&self, _: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(stored);
-        Ok(())
-    }
-}
 
 fn open(max_bytes: u64) -> Log {
     let runtime = Runtime::driven_by_hand(Arc::new(SimDisk::new(1)), Arc::new(ManualClock::new()));

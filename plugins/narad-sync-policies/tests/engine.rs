@@ -4,36 +4,15 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use narad_core::{
-    format::{Batch, CodecNumber},
+    format::Batch,
     log::{Log, LogOptions},
-    plugin::{Codec, FrameContext, PluginError, SyncPolicy},
+    plugin::SyncPolicy,
     runtime::Runtime,
-    testkit::{CallKind, Fault, Gate, ManualClock, SimDisk, Survival},
+    testkit::{CallKind, Fault, Gate, ManualClock, SimDisk, Survival, Verbatim},
 };
 use narad_sync_policies::{Adaptive, AdaptiveLimits, EveryWrite, Never};
 
 const DRAIN: Duration = Duration::from_millis(100);
-
-/// Keeps records as they are: a plugin crate knows no codec.
-#[derive(Debug)]
-struct Verbatim;
-
-impl Codec for Verbatim {
-    fn number(&self) -> CodecNumber {
-        CodecNumber::new(0).expect("a codec's number")
-    }
-    fn name(&self) -> &str {
-        "verbatim"
-    }
-    fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(raw);
-        Ok(())
-    }
-    fn decode(&self, _: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(stored);
-        Ok(())
-    }
-}
 
 struct Bench {
     disk: SimDisk,

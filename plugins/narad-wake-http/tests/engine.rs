@@ -6,36 +6,14 @@ mod receiver;
 use std::{path::Path, sync::Arc};
 
 use narad_core::{
-    format::{Batch, CodecNumber},
+    format::Batch,
     log::{Log, LogOptions},
-    plugin::{Codec, FrameContext, PluginError},
     runtime::{Runtime, RuntimeOptions},
-    testkit::SimDisk,
+    testkit::{SimDisk, Verbatim},
 };
 use narad_wake_http::{HttpWake, HttpWakeConfig};
 use receiver::{Answer, Receiver};
 use serde_json::json;
-
-/// Keeps records as they are: a plugin crate knows no codec.
-#[derive(Debug)]
-struct Verbatim;
-
-impl Codec for Verbatim {
-    fn number(&self) -> CodecNumber {
-        CodecNumber::new(0).expect("a codec's number")
-    }
-    fn name(&self) -> &str {
-        "verbatim"
-    }
-    fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(raw);
-        Ok(())
-    }
-    fn decode(&self, _: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(stored);
-        Ok(())
-    }
-}
 
 fn open(url: &str) -> (Log, Arc<HttpWake>) {
     let mut runtime = RuntimeOptions::default();
