@@ -39,7 +39,6 @@
 //! Compression and decompression contexts are kept between frames in a small pool that all logs of the process share.
 
 mod none;
-mod pool;
 mod zstd;
 
 use std::sync::Arc;

@@ -4,14 +4,12 @@ use std::io::{self, Cursor};
 
 use narad_core::{
     format::CodecNumber,
-    plugin::{Codec, FrameContext, PluginError},
+    plugin::{Codec, FrameContext, PluginError, Pool},
 };
 use zstd::{
     bulk::{Compressor, Decompressor},
     zstd_safe,
 };
-
-use crate::pool::Pool;
 
 /// No frame holds more than 256 MiB, so no honest frame needs a larger window.
 const MAX_WINDOW: u64 = 1 << 28;

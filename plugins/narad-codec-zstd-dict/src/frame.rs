@@ -3,9 +3,10 @@
 
 use std::io::{self, Cursor};
 
+use narad_core::plugin::Pool;
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
-use crate::{error::ZstdDictError, pool::Pool};
+use crate::error::ZstdDictError;
 
 /// No frame holds more than 256 MiB, so no honest frame needs a larger window.
 const MAX_WINDOW: u64 = 1 << 28;

@@ -49,7 +49,6 @@ mod codec;
 mod dictionary;
 mod error;
 mod frame;
-mod pool;
 mod shelf;
 mod train;
 

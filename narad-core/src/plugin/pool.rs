@@ -1,4 +1,4 @@
-//! Contexts that are costly to make and used for one frame at a time. Nothing here waits: an empty pool makes one.
+//! What codecs need for a frame and is costly to make, kept between frames. Nothing here waits: an empty pool makes one.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,23 +6,43 @@ use std::sync::{Mutex, PoisonError};
 /// pays for making theirs.
 const MAX_IDLE: usize = 8;
 
-/// Idle contexts, shared by the process.
+/// Idle contexts of a codec (of a compression library, say), for a `static` that all logs of the process share: a codec is
+/// called from many threads at once, and what is made anew for each frame can cost more than the frame.
+///
+/// ```
+/// use narad_core::plugin::Pool;
+///
+/// static BUFFERS: Pool<Vec<u8>> = Pool::new();
+/// let buffer = BUFFERS.take(|| Ok::<_, std::io::Error>(Vec::with_capacity(4096)))?;
+/// BUFFERS.give_back(buffer);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct Pool<T>(Mutex<Vec<T>>);
+pub struct Pool<T>(Mutex<Vec<T>>);
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<T> Pool<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty one.
+    pub const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
     /// An idle context, or a new one.
-    pub(crate) fn take<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    ///
+    /// # Errors
+    /// What `make` says.
+    pub fn take<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(make, Ok)
     }
 
-    /// Gives a context back. One too many is dropped, outside the lock.
-    pub(crate) fn give_back(&self, context: T) {
+    /// Gives a context back, for somebody else to take. At most 8 are kept; one too many is dropped, outside the lock.
+    pub fn give_back(&self, context: T) {
         let surplus = {
             let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < MAX_IDLE {
