@@ -165,10 +165,10 @@ impl Inspection<'_, '_> {
                 }
                 Step::Misplaced { pos } => self.tell(Inspected::Misplaced { segment: path, pos }),
                 Step::Damage { lost, .. } => self.gap(lost),
-                Step::Zeros { .. } | Step::Torn { .. } | Step::End if bounds.end == Offset::MAX => {
+                Step::Torn { .. } | Step::End if bounds.end == Offset::MAX => {
                     return Ok(ControlFlow::Continue(()));
                 }
-                Step::Zeros { .. } | Step::Torn { .. } | Step::End => {
+                Step::Torn { .. } | Step::End => {
                     return Ok(self.gap(expected..bounds.end));
                 }
             };

@@ -241,8 +241,11 @@ fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<W
             Step::Misplaced { pos } => {
                 tracing::warn!(path = %path.display(), pos, "a frame that does not belong here is left alone");
             }
-            Step::Zeros { .. } => walked.ends_in_zeros = true,
-            Step::Torn { .. } | Step::End => return Ok(walked),
+            Step::Torn { only_zeros, .. } => {
+                walked.ends_in_zeros = only_zeros;
+                return Ok(walked);
+            }
+            Step::End => return Ok(walked),
         }
     }
 }

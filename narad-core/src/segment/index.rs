@@ -44,7 +44,7 @@ impl SparseIndex {
             Step::Frame { pos, header, .. } => self.push(header.base, *pos, after),
             Step::Misplaced { pos } => self.note_hole(*pos, after, after.expected..after.expected),
             Step::Damage { pos, lost } => self.note_hole(*pos, after, lost.clone()),
-            Step::Zeros { .. } | Step::Torn { .. } | Step::End => {}
+            Step::Torn { .. } | Step::End => {}
         }
     }
 

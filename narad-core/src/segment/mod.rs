@@ -225,7 +225,7 @@ impl Segment {
             let before = walk.place();
             match walk.step()? {
                 Step::Frame { header, .. } if header.base >= offset => return Ok(before),
-                Step::Zeros { .. } | Step::Torn { .. } | Step::End => return Ok(end),
+                Step::Torn { .. } | Step::End => return Ok(end),
                 Step::Frame { .. } | Step::Misplaced { .. } | Step::Damage { .. } => {}
             }
         }
@@ -325,7 +325,7 @@ impl Segment {
                         return Ok(damaged(lost));
                     }
                 }
-                Step::Zeros { .. } | Step::Torn { .. } | Step::End => return Ok(damaged(offset..limit)),
+                Step::Torn { .. } | Step::End => return Ok(damaged(offset..limit)),
                 Step::Frame { .. } | Step::Misplaced { .. } => {}
             }
         }
@@ -342,7 +342,7 @@ impl Segment {
         while nav.index.place().expected <= offset || nav.index.place().pos < enough {
             let step = walk.step()?;
             nav.index.note(&step, walk.place());
-            if matches!(step, Step::Zeros { .. } | Step::Torn { .. } | Step::End) {
+            if matches!(step, Step::Torn { .. } | Step::End) {
                 nav.complete = true;
                 break;
             }
@@ -389,7 +389,7 @@ impl Segment {
         let (pos, header) = loop {
             match walk.step()? {
                 Step::Frame { pos, header, .. } => break (pos, header),
-                Step::Zeros { .. } | Step::Torn { .. } | Step::End => return Ok(None),
+                Step::Torn { .. } | Step::End => return Ok(None),
                 Step::Damage { .. } | Step::Misplaced { .. } => {}
             }
         };

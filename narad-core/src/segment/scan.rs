@@ -39,16 +39,13 @@ pub(crate) enum Step {
         /// The offsets it cost.
         lost: Range<Offset>,
     },
-    /// Nothing but zeros up to the end of the file, which no frame begins with: prepared for frames that did not come,
-    /// or frames that never reached the disk.
-    Zeros {
-        /// Where they start.
-        pos: u64,
-    },
     /// Bytes that are no frame, with none behind them.
     Torn {
         /// Where they start.
         pos: u64,
+        /// Whether there is nothing but zeros, which no frame begins with: prepared for frames that did not come, or
+        /// frames that never reached the disk.
+        only_zeros: bool,
     },
     /// The end of the file.
     End,
@@ -106,7 +103,7 @@ impl Walk {
         }
         if self.is_zero_from(pos)? {
             self.place.pos = self.len;
-            return Ok(Step::Zeros { pos });
+            return Ok(Step::Torn { pos, only_zeros: true });
         }
         let (limit, is_foreign) = (self.limit, self.is_foreign);
         let (resume, lost_to) = match self.tail()?.next_frame(pos, expected, limit, is_foreign) {
@@ -114,7 +111,7 @@ impl Walk {
             Next::Doubtful(lost_to) => (self.len, lost_to),
             Next::Nothing => {
                 self.place.pos = self.len;
-                return Ok(Step::Torn { pos });
+                return Ok(Step::Torn { pos, only_zeros: false });
             }
         };
         self.place = Place { pos: resume, expected: lost_to };
