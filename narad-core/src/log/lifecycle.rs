@@ -3,8 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
-    Codecs, Inner, LogOptions,
+    Inner, LogOptions,
     buffer::{Buffer, Gate},
+    codecs::Codecs,
     combine::Combiner,
     notify::{announcements, is_silent},
     observe::{Recovering, open_span},
@@ -28,18 +29,15 @@ use crate::{
 
 impl Inner {
     /// Opens the partition in `dir`, recovering what a crash left.
-    pub(super) fn open(runtime: &Runtime, dir: &Path, mut options: LogOptions) -> Result<Arc<Self>> {
-        options.readable.insert(Arc::clone(&options.codec))?;
+    pub(super) fn open(runtime: &Runtime, dir: &Path, options: LogOptions) -> Result<Arc<Self>> {
+        let codecs = Codecs::new(Arc::clone(&options.codec), options.readable.clone(), runtime.metrics())?;
         let is_silent = is_silent(&*options.wake);
-        let given = Arc::clone(&options.codec);
         let options = options.timed(runtime.metrics());
-        let (writing, readable) = (Arc::clone(&options.codec), options.readable.clone());
-        let codecs = Codecs { given, writing, readable };
         let span = open_span(&options.identity);
         let _entered = span.enter();
         let disk = &**runtime.disk();
         ensure_dir(disk, dir)?;
-        let context = ReadContext { disk, codecs: &options.readable, log: &options.identity };
+        let context = ReadContext { disk, codecs: &codecs.readable, log: &options.identity };
         let mut survey = survey(context, dir, OpenMode::ReadWrite, Some(runtime.turns()))?;
         for _ in 0..survey.passed_over_files {
             runtime.metrics().error("storage", "state_file");

@@ -18,6 +18,7 @@
 
 mod active;
 mod buffer;
+mod codecs;
 mod combine;
 mod commit;
 mod drain;
@@ -51,6 +52,7 @@ use event_listener::Event;
 
 use self::{
     buffer::{Buffer, Fate, Gate},
+    codecs::Codecs,
     combine::Combiner,
     view::{HotSet, Times, View},
     writer::{WriteContext, Writer},
@@ -64,7 +66,7 @@ use crate::{
     error::{Error, Result},
     format::{Batch, Offset, Record},
     metrics::LogMetrics,
-    plugin::{Codec, CodecSet, LogIdentity, RetentionPolicy, WakeReason},
+    plugin::{LogIdentity, RetentionPolicy, WakeReason},
     runtime::{Runtime, TimerEntry},
     segment::CacheId,
     sync::{
@@ -118,17 +120,6 @@ struct Inner {
     unlink_again: Mutex<Vec<PathBuf>>,
     /// Held while segments are unlinked by their paths, which are somebody else's once the log is closed.
     unlinking: Mutex<()>,
-}
-
-/// What frames are written and read with.
-#[derive(Debug)]
-struct Codecs {
-    /// The codec for new frames as it was given, which logs of a topic share.
-    given: Arc<dyn Codec>,
-    /// The same, timed.
-    writing: Arc<dyn Codec>,
-    /// Holds every codec, the one for new frames too.
-    readable: CodecSet,
 }
 
 /// Records that were appended and not yet committed.
@@ -327,11 +318,6 @@ impl Log {
         &self.0.options.identity
     }
 
-    /// The codec that new frames are written with.
-    pub fn codec(&self) -> Arc<dyn Codec> {
-        Arc::clone(&self.0.codecs().given)
-    }
-
     /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.0.dir
@@ -374,19 +360,6 @@ impl Log {
     /// An idle active segment could not be sealed. A failed unlink is no error: it is counted and tried again.
     pub fn sweep(&self, frontier: Option<Offset>) -> Result<Swept> {
         self.0.sweep(frontier)
-    }
-
-    /// Writes the frames that are begun from here on with another codec; what was written before stays readable as far as
-    /// `readable` goes, in which `codec` is always. Never blocks on file I/O.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when two codecs claim one number; nothing is changed then.
-    pub fn set_codec(&self, codec: Arc<dyn Codec>, mut readable: CodecSet) -> Result<()> {
-        readable.insert(Arc::clone(&codec))?;
-        let readable = self.0.runtime.metrics().timed_codecs(readable);
-        let writing = readable.get(codec.number()).unwrap_or(&codec).clone();
-        *self.0.codecs.write() = Arc::new(Codecs { given: codec, writing, readable });
-        Ok(())
     }
 
     /// Puts another retention policy in place, roll age included, from the next write and the next sweep on.
@@ -465,10 +438,6 @@ impl Inner {
         }
         self.buffer.lock().check_open()?;
         Err(Error::Discarded { first: appended.offsets.start })
-    }
-
-    fn codecs(&self) -> Arc<Codecs> {
-        Arc::clone(&self.codecs.read())
     }
 
     fn write_context<'a>(&'a self, codecs: &'a Codecs) -> WriteContext<'a> {

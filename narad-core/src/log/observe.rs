@@ -66,7 +66,7 @@ impl Inner {
             parent: parent,
             "log.commit",
             log = %self.options.identity,
-            codec = self.options.codec.name(),
+            codec = self.codecs().writing.name(),
             batches = members.len(),
             records = Empty,
             bytes = Empty,

@@ -59,12 +59,8 @@ impl LogOptions {
 }
 
 impl LogOptions {
-    /// The same with every plugin's calls timed and counted. `codec` is among `readable` already.
+    /// The same with the calls into its policies timed and counted; those into codecs are where the log keeps them.
     pub(super) fn timed(mut self, metrics: &Metrics) -> Self {
-        self.readable = metrics.timed_codecs(self.readable);
-        if let Some(codec) = self.readable.get(self.codec.number()) {
-            self.codec = Arc::clone(codec);
-        }
         self.retention = metrics.timed_retention(self.retention);
         self.sync = metrics.timed_sync(self.sync);
         self.wake = metrics.timed_wake(self.wake);

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use super::{Codecs, Inner, ReadBatch};
+use super::{Inner, ReadBatch, codecs::Codecs};
 use crate::{
     error::{Error, Result},
     format::{Offset, Record},
