@@ -1,8 +1,7 @@
 //! The built binary with all the connections that it takes by default: consumers that wait and producers. Each message
 //! wakes one consumer, whoever comes later waits for a place, and the server stays answerable.
 //!
-//! Opt-in, since it takes 4096 descriptors on both sides: `cargo test -p narad-server --test full_house -- --ignored`
-//! where the hard limit of open files is 8400 or more.
+//! It takes 4096 descriptors on both sides: where the hard limit of open files is below 8400 it says so and is skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
 #![cfg(target_os = "linux")]
 
@@ -69,11 +68,13 @@ async fn in_flight(observer: &mut TcpStream, expected: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "holds 4096 connections"]
 async fn every_connection_is_served_and_the_next_waits_for_a_place() {
     let hard = getrlimit(Resource::Nofile).maximum;
+    if hard.is_some_and(|hard| hard < 8400) {
+        eprintln!("notice: skipped, for the hard limit of open files is {hard:?} and 8400 are needed");
+        return;
+    }
     setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
-    assert!(hard.is_none_or(|hard| hard >= 8400), "the hard limit of open files is too low: {hard:?}");
     let dir = tempfile::tempdir().unwrap();
     let mut command = serve(dir.path());
     command.env("NARAD_HTTP_MAX_CONSUME_WAIT", "5m").env("NARAD_HTTP_SHUTDOWN_GRACE", "5m");

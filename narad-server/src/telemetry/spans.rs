@@ -188,19 +188,4 @@ mod tests {
             assert!(of(&bad).is_none(), "{bad}");
         }
     }
-
-    #[test]
-    #[ignore = "measures, for docs/performance.md"]
-    fn what_spans_cost_a_produce_while_nobody_traces() {
-        let (headers, rounds) = (HeaderMap::new(), 1_000_000);
-        let began = std::time::Instant::now();
-        for _ in 0..rounds {
-            let span = request("POST", "/v1/topics/{topic}/produce", "/v1/topics/t/produce", &headers);
-            let send = messaging(Operation::Send, "t");
-            messages(&send, [(0, 256)]);
-            assert!(current().is_none());
-            answered(&span, 202);
-        }
-        println!("{:?} a produce", began.elapsed() / rounds);
-    }
 }
