@@ -135,6 +135,29 @@ async fn a_hanging_commit_that_fails_in_the_end_loses_nothing_and_keeps_its_plac
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn after_a_partition_was_slow_messages_go_through_the_produce_log_for_a_while() {
+    let disk = SimDisk::new(seed());
+    let runtime = runtime(&disk);
+    let fake = Fake::new(&runtime);
+    fake.answers_at_once();
+    _ = fake.log("orders", ID, 0);
+    let mut options = quick();
+    options.direct_rest = BOUND;
+    let ingress = open_with(&runtime, &fake, options).await;
+    let gate = Gate::new();
+    let held = disk.inject(Fault::hold(CallKind::SyncData, &gate).named(SEGMENT).at(1));
+    ingress.produce(vec![message(0, "slow")]).await.unwrap();
+    disk.remove_fault(held);
+    gate.open();
+    until("everything done", || ingress.backlog() == 0).await;
+    disk.take_calls();
+    ingress.produce(vec![message(0, "next")]).await.unwrap();
+    assert_eq!(wal_writes(&disk), 1);
+    fake.wait_for("orders", ID, 0, 2).await;
+    ingress.close(BOUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_rerouted_to_a_partition_whose_commit_hangs() {
     let disk = SimDisk::new(seed());
     let (ingress, fake) = idle(&disk).await;

@@ -16,7 +16,10 @@ use narad_core::{
     log::Log,
 };
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 use tracing::Instrument;
 
 use super::{Partitions, Staged};
@@ -31,9 +34,13 @@ const MOST_BYTES: usize = 64 << 10;
 pub(super) type Commit = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// Who goes the short way, and what it has left for the dispatcher.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Direct {
     state: Mutex<State>,
+    /// How long nobody tries the short way after a partition was slow.
+    rest: Duration,
+    /// Not to be tried before.
+    rests_until: Mutex<Option<Instant>>,
     /// The dispatcher may read on.
     changed: Notify,
 }
@@ -120,7 +127,15 @@ impl Handover {
 }
 
 impl Direct {
+    /// Nobody goes the short way yet.
+    pub(super) fn new(rest: Duration) -> Self {
+        Self { state: Mutex::default(), rest, rests_until: Mutex::default(), changed: Notify::new() }
+    }
+
     fn claim(self: &Arc<Self>) -> Option<Claim> {
+        if self.rests_until.lock().is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
         let mut state = self.state.lock();
         if !matches!(*state, State::Free) {
             return None;
@@ -153,7 +168,10 @@ impl Direct {
             Ok(Ok(())) => Tried::Done,
             // Whatever the partition has, the WAL takes the message and the dispatcher meets the partition.
             Ok(Err(_)) => Tried::No,
-            Err(_) => Tried::Slow(Handover { claim, commit }),
+            Err(_) => {
+                *self.rests_until.lock() = Instant::now().checked_add(self.rest);
+                Tried::Slow(Handover { claim, commit })
+            }
         }
     }
 

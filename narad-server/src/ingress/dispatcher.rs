@@ -379,26 +379,27 @@ impl Dispatcher {
             return self.progress.finish(pending.offset);
         }
         // Those behind it have waited: it comes first.
+        self.fill(route, |lane| lane.put_back(&pending, now));
+    }
+
+    /// Puts a record behind those that wait for its partition.
+    fn queue(&mut self, route: Arc<Route>, pending: Pending, now: Instant) {
+        let fails = self.failing.contains(&route);
+        let most = (self.options.memory_records / LANE_SHARE, self.options.memory_bytes / LANE_SHARE);
+        self.fill(route, |lane| {
+            let (records, bytes) = lane.held();
+            lane.push(pending, !fails && records < most.0 && bytes < most.1, now);
+        });
+    }
+
+    /// Puts something into a lane, which then has a turn to come.
+    fn fill(&mut self, route: Arc<Route>, put: impl FnOnce(&mut Lane)) {
         let lane = self.lanes.entry(Arc::clone(&route)).or_default();
         if lane.is_idle() {
             self.turns.push_back(route);
         }
         let before = lane.held();
-        lane.put_back(&pending, now);
-        let after = lane.held();
-        self.release(before, after);
-    }
-
-    fn queue(&mut self, route: Arc<Route>, pending: Pending, now: Instant) {
-        let lane = self.lanes.entry(Arc::clone(&route)).or_default();
-        if lane.is_idle() {
-            self.turns.push_back(Arc::clone(&route));
-        }
-        let before = lane.held();
-        let keep = !self.failing.contains(&route)
-            && before.0 < self.options.memory_records / LANE_SHARE
-            && before.1 < self.options.memory_bytes / LANE_SHARE;
-        lane.push(pending, keep, now);
+        put(lane);
         let after = lane.held();
         self.release(before, after);
     }

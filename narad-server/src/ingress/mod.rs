@@ -6,8 +6,8 @@
 //! those between the checkpoint on disk and the last commit. A lone message on a broker that has nothing else to do is
 //! committed to its partition at once, without the WAL.
 //!
-//! Nothing here acknowledges before an fsync of the WAL or of the partition, moves the checkpoint past a record whose partition commit has
-//! not succeeded, or lets one failing partition hold up another.
+//! Nothing here acknowledges before an fsync of the WAL or of the partition, moves the checkpoint past a record whose
+//! partition commit has not succeeded, or lets one failing partition hold up another.
 
 mod backlog;
 mod checkpoint;

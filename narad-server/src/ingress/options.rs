@@ -12,6 +12,9 @@ pub struct IngressOptions {
     pub prepare_segments: bool,
     /// Whether a lone message on an idle broker goes to its partition without the WAL.
     pub direct: bool,
+    /// How long none does after a partition took longer than a producer waits for it (20 ms): on a disk whose fsyncs all
+    /// take that long, each message would wait for nothing.
+    pub direct_rest: Duration,
     /// Bytes of messages that may wait for the WAL's fsync at one time.
     pub pending_bytes: u32,
     /// Messages in the WAL that may wait for their partitions; beyond it, producers wait.
@@ -49,6 +52,7 @@ impl Default for IngressOptions {
             segment_bytes: 64 << 20,
             prepare_segments: true,
             direct: true,
+            direct_rest: Duration::from_secs(5),
             pending_bytes: 64 << 20,
             backlog_records: 1_000_000,
             produce_wait: Duration::from_secs(2),

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinHandle,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -107,7 +107,7 @@ impl Ingress {
             file: Arc::new(Mutex::new(file)),
             interval: options.checkpoint_sync,
         };
-        let direct = Arc::<Direct>::default();
+        let direct = Arc::new(Direct::new(options.direct_rest));
         let dispatcher = Dispatcher::new(
             wal.clone(),
             Arc::clone(&partitions),
@@ -245,14 +245,18 @@ impl Inner {
     }
 
     /// The same for a message whose commit to its partition takes long: the dispatcher gets that commit. If the WAL does
-    /// not take the message, it is the commit that counts.
+    /// not take the message, it is the commit that counts, for as long as a producer waits for room; whether a message whose
+    /// commit hangs longer was taken is then open.
     async fn take_as_well(&self, batch: Batch, handover: Handover) -> Result<(), IngressError> {
         match self.commit(batch).await {
             Ok(offset) => {
                 handover.hand_over(offset);
                 Ok(())
             }
-            Err(refused) => handover.outcome().await.map_err(|_| refused),
+            Err(refused) => match timeout(self.options.produce_wait, handover.outcome()).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) | Err(_) => Err(refused),
+            },
         }
     }
 

@@ -203,6 +203,7 @@ pub fn quick() -> IngressOptions {
     options.reroute_after = Duration::from_millis(60);
     options.heal_first = Duration::from_millis(20);
     options.checkpoint_sync = Duration::from_millis(20);
+    options.direct_rest = Duration::ZERO;
     options
 }
 
