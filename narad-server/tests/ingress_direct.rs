@@ -17,8 +17,8 @@ use narad_core::testkit::{CallKind, Failure, Fault, Gate, SimDisk, seed};
 use narad_server::ingress::{Ingress, IngressError};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-/// The first segment of a log, be it a partition's or the produce log.
-const SEGMENT: &str = "00000000000000000000.log";
+/// The segments of the partition, and not those of the produce log.
+const SEGMENT: &str = "p00000/*.log";
 
 /// An idle ingress whose partition 0 is open.
 async fn idle(disk: &SimDisk) -> (Ingress, Arc<Fake>) {

@@ -13,7 +13,7 @@ use super::{
     buffer::{Drained, Gate},
     combine::{Leading, Member, Next, Outcome, Turn},
     observe::tell_records,
-    writer::Writer,
+    writer::{Failure, Writer},
 };
 use crate::{
     disk::parent_of,
@@ -27,14 +27,6 @@ use crate::{
 
 /// Frames up to this many uncompressed bytes enter the cache as they are written.
 const CACHED_ON_WRITE: usize = 1 << 20;
-
-/// How a commit failed: whether what is in the file can still be known.
-enum Failure {
-    /// It can: the tail is cut, and the log goes on.
-    Clean(Error),
-    /// An fsync failed: it cannot.
-    Poison(Error),
-}
 
 /// What a cycle achieved.
 struct Committed {
@@ -187,7 +179,7 @@ impl Inner {
             writer.count_unsynced(records);
             self.cache_written(base, batch);
         }
-        self.write(writer, context).map_err(Failure::Clean)?;
+        self.write(writer, context)?;
         self.sync(writer).map_err(Failure::Poison)?;
         writer.verify(context.disk).map_err(Failure::Clean)?;
         tracing::trace!("verify");

@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Inner, buffer::DRAIN_INTERVAL, writer::Writer};
+use super::{
+    Inner,
+    buffer::DRAIN_INTERVAL,
+    writer::{Failure, Writer},
+};
 use crate::{
     error::{Error, Result},
     format::Batch,
@@ -125,7 +129,10 @@ impl Inner {
         if !writer.owes_write() {
             return Ok(());
         }
-        self.write(writer, self.write_context(&self.codecs()))?;
+        self.write(writer, self.write_context(&self.codecs())).map_err(|failure| match failure {
+            Failure::Clean(error) => error,
+            Failure::Poison(error) => self.poison_from_drain(writer, error),
+        })?;
         if writer.is_full(self.options.segment_bytes) {
             self.sync(writer).map_err(|error| self.poison_from_drain(writer, error))?;
         }

@@ -12,7 +12,7 @@ use super::{
     recover::{ActiveSurvey, Survey, commit_time_floor, ensure_dir, survey},
     view::{HotSet, View},
     watermark::WatermarkFile,
-    writer::Writer,
+    writer::{Failure, Writer},
 };
 use crate::{
     disk::{Disk, OpenMode},
@@ -188,14 +188,16 @@ impl Inner {
             buffer.set_gate(Gate::Closed);
             drained
         };
-        let written = self.write_last(writer, drained);
-        if let Err(error) = &written {
-            tracing::warn!(log = %self.options.identity, %error, "records that nobody committed were lost at close");
-        }
+        let written = match self.write_last(writer, drained) {
+            Err(Failure::Poison(error)) => return Err(self.poison_at_close(writer, error)),
+            Err(Failure::Clean(error)) => {
+                tracing::warn!(log = %self.options.identity, %error, "records that nobody committed were lost at close");
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        };
         if let Err(error) = self.sync(writer) {
-            self.poison(error.clone());
-            self.cut_unknown_tail(writer);
-            return Err(error);
+            return Err(self.poison_at_close(writer, error));
         }
         let boundary = self.high_watermark();
         if writer.wants_roll(self.options.segment_bytes, None, 0) {
@@ -209,6 +211,12 @@ impl Inner {
         written
     }
 
+    fn poison_at_close(&self, writer: &mut Writer, error: Error) -> Error {
+        self.poison(error.clone());
+        self.cut_unknown_tail(writer);
+        error
+    }
+
     /// Cuts what lies above the high watermark, all of it refused or never promised, after a failed fsync: the next open
     /// would find it in the system's cache and show it, and a power loss would take it back. States no boundary.
     fn cut_unknown_tail(&self, writer: &mut Writer) {
@@ -218,12 +226,12 @@ impl Inner {
         }
     }
 
-    fn write_last(&self, writer: &mut Writer, drained: super::buffer::Drained) -> Result<()> {
+    fn write_last(&self, writer: &mut Writer, drained: super::buffer::Drained) -> Result<(), Failure> {
         let codecs = self.codecs();
         let context = self.write_context(&codecs);
         if !drained.batch.is_empty() {
-            self.prepare_segment(writer, drained.base)?;
-            writer.encode(drained, context).map_err(|(error, _)| error)?;
+            self.prepare_segment(writer, drained.base).map_err(Failure::Clean)?;
+            writer.encode(drained, context).map_err(|(error, _)| Failure::Clean(error))?;
         }
         self.write(writer, context)
     }

@@ -36,6 +36,7 @@ mod read;
 mod recover;
 mod release;
 mod retain;
+mod roll;
 mod view;
 mod watermark;
 mod writer;

@@ -10,7 +10,7 @@ use super::{
     Inner, Swept,
     combine::Member,
     recover::Survey,
-    writer::{WriteContext, Writer},
+    writer::{Failure, WriteContext, Writer},
 };
 use crate::{error::Result, metrics::LogMetrics, plugin::LogIdentity};
 
@@ -90,17 +90,18 @@ impl Inner {
     }
 
     /// Writes what is encoded and not written, and counts it.
-    pub(super) fn write(&self, writer: &mut Writer, context: WriteContext<'_>) -> Result<()> {
+    pub(super) fn write(&self, writer: &mut Writer, context: WriteContext<'_>) -> Result<(), Failure> {
         let bytes = writer.waiting_bytes();
         if bytes == 0 {
             return Ok(());
         }
         let since = self.now();
+        writer.anchor(context.disk)?;
         let written = writer.write(context);
         self.metrics.flushed(self.now().saturating_sub(since), bytes - writer.waiting_bytes().min(bytes));
         Span::current().record("bytes", bytes);
         tracing::trace!("write");
-        written
+        written.map_err(Failure::Clean)
     }
 
     /// Counts an fsync, be it one that has failed.

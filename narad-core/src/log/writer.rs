@@ -3,7 +3,7 @@
 //! One thread at a time is in here, under the log's produce lock. Readers never wait for it: what it writes becomes
 //! known to them only when it is committed.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
     active::Active,
@@ -11,20 +11,29 @@ use super::{
     files::segment_path,
     prepare::Prepared,
     recover::{ActiveSurvey, SegmentFile},
+    roll::{create_segment, set_aside},
     watermark::WatermarkFile,
 };
 use crate::{
-    disk::{Disk, File, FileExt, OpenMode, parent_of},
+    disk::{Disk, File, FileExt, parent_of},
     error::{Error, Result},
     format::{Batch, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset},
     plugin::{Codec, LogIdentity, Unsynced},
-    segment::{EncodeError, Place, Segment, encode_frame, is_written},
+    segment::{EncodeError, Place, Segment, encode_frame, is_written, may_hold_frame},
 };
 
 /// Memory kept for the next frames between two of them.
 const KEPT_BYTES: usize = 1 << 20;
 /// Uncompressed bytes of a frame. Leaves room for a codec that expands what it cannot compress.
 const RAW_LIMIT: usize = MAX_FRAME_BYTES as usize;
+
+/// How making records durable failed: whether what is in the file can still be known.
+pub(super) enum Failure {
+    /// It can: the tail is cut, and the log goes on.
+    Clean(Error),
+    /// An fsync failed: it cannot.
+    Poison(Error),
+}
 
 /// What the writer needs of the log around it.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +61,8 @@ pub(super) struct Writer {
     unsynced_start: u64,
     /// How many of them were written.
     written: usize,
+    /// Whether a frame that is not written holds what could be taken for one.
+    needs_anchor: bool,
     unsynced_records: u64,
     /// Monotonic time of the first write that is not synced.
     unsynced_since: Option<Duration>,
@@ -78,6 +89,7 @@ impl Writer {
             unsynced: Vec::new(),
             unsynced_start: 0,
             written: 0,
+            needs_anchor: false,
             unsynced_records: 0,
             unsynced_since: None,
             tail_dirty: false,
@@ -141,8 +153,11 @@ impl Writer {
 
     /// One frame of a run of records, or several where the codec's output would not fit in one.
     fn encode_run(&mut self, base: Offset, count: u32, raw: &[u8], context: WriteContext<'_>) -> Result<()> {
+        let start = self.unsynced.len() + HEADER_LEN;
         match encode_frame(context.codec, context.log, base, count, raw, &mut self.unsynced) {
             Ok(header) => {
+                let stored = self.unsynced.get(start..).unwrap_or_default();
+                self.needs_anchor |= may_hold_frame(base, stored);
                 self.pending.push((header, self.end));
                 self.end += header.frame_len();
                 Ok(())
@@ -161,6 +176,29 @@ impl Writer {
                 Err(Error::RecordTooLarge { bytes: raw.len() as u64 + HEADER_LEN as u64, limit })
             }
         }
+    }
+
+    /// Makes the headers of the frames that are to be written durable, where a payload among them holds what could be taken
+    /// for a frame: of an unsynced write a power loss keeps any sectors, and without the header around it what lies in a
+    /// payload would be one. With it the frame's extent is known, however little of it is left.
+    ///
+    /// # Errors
+    /// Nothing of the payloads is written.
+    pub(super) fn anchor(&mut self, disk: &dyn Disk) -> Result<(), Failure> {
+        if !self.needs_anchor {
+            return Ok(());
+        }
+        let Some(active) = &mut self.active else { return Err(Failure::Clean(Error::Closed)) };
+        let file = Arc::clone(active.file(disk).map_err(Failure::Clean)?);
+        self.tail_dirty = true;
+        let from = self.unsynced_start + self.written as u64;
+        for (header, pos) in self.pending.iter().filter(|(_, pos)| *pos >= from) {
+            let written = file.write_all_at(&header.encode(), *pos);
+            written.map_err(|(_, error)| Failure::Clean(Error::io("write", &active.path, error)))?;
+        }
+        file.sync_data().map_err(|error| Failure::Poison(Error::io("fsync", &active.path, error)))?;
+        self.needs_anchor = false;
+        Ok(())
     }
 
     /// Writes what is encoded and not written. What a failure leaves unwritten is written by the next call.
@@ -298,6 +336,7 @@ impl Writer {
         self.unsynced.clear();
         self.unsynced.shrink_to(KEPT_BYTES);
         (self.written, self.unsynced_records, self.unsynced_since) = (0, 0, None);
+        self.needs_anchor = false;
     }
 
     /// The same after a failed fsync, which leaves in the system's memory what looks written and may never reach the disk: a
@@ -388,20 +427,12 @@ impl Writer {
         disk: &dyn Disk,
     ) -> Result<Arc<Segment>> {
         self.trim(disk)?;
-        self.set_aside_passed_over(disk)?;
-        let path = segment_path(dir, base);
-        let file = match disk.open(&path, OpenMode::CreateNew) {
-            // Left by a roll whose last step failed: empty, and then as good as new.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => reuse_empty(disk, &path)?,
-            created => created.map_err(|error| Error::io("create", &path, error))?,
-        };
-        let file: Arc<dyn File> = file.into();
-        let dir = parent_of(&path);
-        if let Err(error) = disk.sync_dir(dir) {
-            // The next try makes it anew. Frames may go to the former segment until then, and must find it the last.
-            _ = disk.remove_file(&path);
-            return Err(Error::io("fsync", dir, error));
+        if let Some(path) = &self.passed_over {
+            set_aside(path, disk)?;
+            self.passed_over = None;
         }
+        let path = segment_path(dir, base);
+        let file = create_segment(&path, disk)?;
         let index = crate::segment::SparseIndex::new(base);
         let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
         (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);
@@ -419,25 +450,6 @@ impl Writer {
         let dir = parent_of(&active.path);
         disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
         active.name_is_durable = true;
-        Ok(())
-    }
-
-    /// Gives a passed-over file a name that is no segment's, durably: with a segment behind it, it would seem to end
-    /// the one in front of it. Nothing of it is lost.
-    fn set_aside_passed_over(&mut self, disk: &dyn Disk) -> Result<()> {
-        let Some(path) = &self.passed_over else { return Ok(()) };
-        let aside = free_name(disk, path);
-        match disk.rename(path, &aside) {
-            // An earlier try renamed it and could not make that durable.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("rename", path, error));
-            }
-            _ => {}
-        }
-        let dir = parent_of(path);
-        disk.sync_dir(dir).map_err(|error| Error::io("fsync", dir, error))?;
-        tracing::warn!(from = %path.display(), to = %aside.display(), "set a segment aside that does not belong where it was");
-        self.passed_over = None;
         Ok(())
     }
 
@@ -472,28 +484,4 @@ impl Writer {
         let Some((active, file)) = self.active_file() else { return Ok(()) };
         file.sync_data().map_err(|error| Error::io("fsync", &active.path, error))
     }
-}
-
-fn reuse_empty(disk: &dyn Disk, path: &std::path::Path) -> Result<Box<dyn File>> {
-    let file = disk.open(path, OpenMode::ReadWrite).map_err(|error| Error::io("open", path, error))?;
-    match file.len() {
-        // No truncate: the first frame covers what is there, and until then it reads as nothing.
-        Ok(len) if len < HEADER_LEN as u64 => Ok(file),
-        Ok(_) => {
-            Err(Error::Unusable { path: path.to_owned(), reason: "a segment of that name exists".to_owned() })
-        }
-        Err(error) => Err(Error::io("stat", path, error)),
-    }
-}
-
-/// A name beside `path` that is no segment's and that nothing has.
-fn free_name(disk: &dyn Disk, path: &std::path::Path) -> PathBuf {
-    let named = |number: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".passed-over-{number}"));
-        PathBuf::from(name)
-    };
-    let is_free =
-        |name: &PathBuf| disk.metadata(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    (1..100).map(named).find(is_free).unwrap_or_else(|| named(0))
 }

@@ -2,9 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use memchr::memmem;
+
 use crate::{
     error::{Error, Result},
-    format::{FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset, write_extended_codec},
+    format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset, write_extended_codec},
     plugin::{Codec, FrameContext, LogIdentity, PluginError},
 };
 
@@ -70,6 +72,15 @@ fn encode_at(
         *room = header.encode();
     }
     Ok(header)
+}
+
+/// Whether the stored bytes of a frame at `base` hold what could be taken for a frame of this log, if the header in front of
+/// them were lost: a header in range whose offsets fit, or the beginning of one that the next frame may complete.
+pub(crate) fn may_hold_frame(base: Offset, stored: &[u8]) -> bool {
+    memmem::find_iter(stored, &FRAME_MAGIC).any(|at| {
+        let header = stored.get(at..).and_then(<[u8]>::first_chunk).map(FrameHeader::decode);
+        header.is_none_or(|header| header.is_ok_and(|header| header.base >= base))
+    })
 }
 
 fn bounded(len: usize) -> Result<u32, EncodeError> {

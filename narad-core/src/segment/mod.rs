@@ -23,7 +23,7 @@ use std::{
 pub(crate) use self::{
     cache::{CacheId, FrameCache},
     decoded::{DecodedFrame, Unreadable},
-    encode::{EncodeError, encode_frame},
+    encode::{EncodeError, encode_frame, may_hold_frame},
     index::SparseIndex,
     scan::{Place, Step, Walk},
     window::READ_CHUNK,

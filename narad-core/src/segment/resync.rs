@@ -8,7 +8,8 @@
 //! 3. the header with another field corrected so that its CRC holds over the extent that it states;
 //! 4. the extent of a header that shows no damage, or none to its stored length: what lies inside is payload;
 //! 5. record after record, as codec 0 lays them out, up to a valid frame or the end of the file;
-//! 6. the nearest valid frame whose offsets fit and which is followed by what may follow a frame.
+//! 6. the nearest valid frame whose offsets fit, as far ahead as what was lost can account for, and which is followed by what
+//!    may follow a frame.
 //!
 //! Works on the rest of the file in memory; the cost is linear in it, whatever it holds.
 
@@ -208,16 +209,14 @@ impl Tail {
         let mut doubtful = None;
         for index in from..self.valid.len() {
             let Some(&candidate) = self.valid.get(index) else { break };
-            if !bounds.fit(&candidate.header) {
+            let believable = (candidate.at - at) as u64 * MAX_LOST_PER_BYTE;
+            if !bounds.fit(&candidate.header) || candidate.header.base.since(bounds.expected) > believable {
                 continue;
             }
             if bounds.fit_behind_loss(&candidate.header) && self.is_followed_well(&candidate, bounds.limit) {
                 return Next::Frame(self.start + candidate.at as u64);
             }
-            let believable = (candidate.at - at) as u64 * MAX_LOST_PER_BYTE;
-            if candidate.header.base.since(bounds.expected) <= believable {
-                doubtful = doubtful.max(Some(candidate.header.end()));
-            }
+            doubtful = doubtful.max(Some(candidate.header.end()));
         }
         doubtful.map_or(Next::Nothing, Next::Doubtful)
     }

@@ -333,19 +333,13 @@ impl Dispatcher {
         match read {
             Ok(batch) if batch.next > from => {
                 self.read_failing = false;
-                self.progress.read(batch.next);
-                let mut expected = from;
                 for record in batch.records {
-                    self.lose(expected, record.offset);
-                    expected = record.offset.saturating_add(1);
+                    self.lose_up_to(record.offset);
                     self.accept(record, now);
                 }
-                self.lose(expected, batch.next);
+                self.lose_up_to(batch.next);
             }
-            Err(Error::Expired { oldest, .. }) => {
-                self.progress.read(oldest);
-                self.lose(from, oldest);
-            }
+            Err(Error::Expired { oldest, .. }) => self.lose_up_to(oldest),
             Ok(_) | Err(Error::NotYet { .. }) => self.read_at = now.checked_add(self.options.retry),
             Err(error) => {
                 if !std::mem::replace(&mut self.read_failing, true) {
@@ -359,8 +353,9 @@ impl Dispatcher {
     /// Puts a record into its partition's lane.
     fn accept(&mut self, record: Record, now: Instant) {
         let Some(Address { route, pinned, key }) = route::decode(&record.key) else {
-            return self.lose(record.offset, record.offset.saturating_add(1));
+            return self.lose_up_to(record.offset.saturating_add(1));
         };
+        self.progress.read();
         let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
         let route = Arc::new(route);
         match self.direct.take(record.offset) {
@@ -405,13 +400,11 @@ impl Dispatcher {
     }
 
     /// Acknowledged messages that the WAL cannot give back: they are lost to damage, which is said and not hidden.
-    fn lose(&mut self, from: Offset, to: Offset) {
-        if from >= to {
-            return;
-        }
-        tracing::error!(%from, %to, "messages in the produce log cannot be read and are lost");
-        for n in 0..to.since(from) {
-            self.progress.finish(from.saturating_add(n));
+    fn lose_up_to(&mut self, next: Offset) {
+        let from = self.progress.read_to();
+        if from < next {
+            tracing::error!(%from, to = %next, "messages in the produce log cannot be read and are lost");
+            self.progress.skip(next);
         }
     }
 

@@ -57,6 +57,9 @@ impl Call {
 
 /// Whether the last component of `path` is `pattern`, or begins and ends with what stands around its `*`.
 pub(super) fn name_matches(path: &Path, pattern: &str) -> bool {
+    if let Some((dirs, name)) = pattern.rsplit_once('/') {
+        return name_matches(path, name) && path.parent().is_some_and(|dir| name_matches(dir, dirs));
+    }
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     match pattern.split_once('*') {
         None => name == pattern,
@@ -78,5 +81,14 @@ mod tests {
         assert!(name_matches(path, "*"));
         assert!(!name_matches(path, "hwm"));
         assert!(!name_matches(Path::new("a"), "a*a"));
+    }
+
+    #[test]
+    fn a_pattern_with_a_slash_matches_the_directories_too() {
+        let path = Path::new("/data/p00001/00000000000000000000.log");
+        assert!(name_matches(path, "p00001/*.log"));
+        assert!(name_matches(path, "data/*/0*"));
+        assert!(!name_matches(path, "p00000/*.log"));
+        assert!(!name_matches(Path::new("/a.log"), "a/*.log"));
     }
 }

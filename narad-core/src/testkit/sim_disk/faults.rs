@@ -129,7 +129,8 @@ impl Fault {
         self
     }
 
-    /// Only for paths whose last component is `pattern`; `*` stands for anything, once: `hwm`, `*.log`.
+    /// Only for paths whose last component is `pattern`; `*` stands for anything, once: `hwm`, `*.log`. A `/` separates
+    /// patterns for the last components: `p00000/*.log`.
     pub fn named(mut self, pattern: impl Into<String>) -> Self {
         self.name = Some(pattern.into());
         self
