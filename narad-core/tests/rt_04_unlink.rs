@@ -239,3 +239,136 @@ fn rt_04_a_closed_log_unlinks_nothing_for_its_directory_may_be_another_ones() {
     assert_eq!(again.sweep(None).unwrap().segments, 2, "the next open finds what was left");
     assert_eq!(segments_left(&rig), [4, 5, 6]);
 }
+
+/// Three segments of some megabytes, which go gently, and an active one.
+fn large() -> Rig {
+    let rig = Rig::new();
+    for base in 0..3 {
+        rig.disk.plant(segment(base), frame(&*none(), base, &[payload(base, (9 << 20) / 4)]));
+    }
+    rig.disk.plant(segment(3), frame(&*none(), 3, &[payload(3, 50)]));
+    rig
+}
+
+#[test]
+fn rt_04_the_space_of_a_large_segment_comes_back_in_steps_after_its_name_is_durably_gone() {
+    let rig = large();
+    let log = rig.open_with(below(2));
+    let handles = rig.disk.open_files();
+    rig.disk.take_calls();
+    assert_eq!(log.sweep(None).unwrap().segments, 2);
+    let calls: Vec<_> = rig.disk.take_calls();
+    let mut durable = false;
+    let (mut steps, mut len) = (0, u64::MAX);
+    for call in calls {
+        match call.kind {
+            CallKind::Remove => (durable, len) = (false, (9 << 20) / 4 + 100),
+            CallKind::SyncDir => durable = true,
+            CallKind::SetLen => {
+                assert!(durable, "before that, a power loss could bring the name back");
+                assert!(call.bytes < len && len - call.bytes <= 4 << 20, "{} from {len}", call.bytes);
+                (steps, len) = (steps + 1, call.bytes);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((steps, len), (2, 0));
+    assert_eq!(rig.disk.open_files(), handles, "and the descriptors");
+    let left: usize = [2, 3].map(|base| rig.disk.contents(segment(base)).unwrap().len()).iter().sum();
+    assert_eq!(rig.disk.used_bytes(), left as u64);
+}
+
+#[test]
+fn rt_04_a_crash_in_the_middle_leaves_no_shortened_segment() {
+    let whole: Vec<_> = (0..4).map(|base| large().disk.contents(segment(base)).unwrap()).collect();
+    for nth in 1.. {
+        let rig = large();
+        let log = rig.open_with(below(3));
+        let fault = rig.disk.inject(Fault::fail_all(Failure::Io).at(nth).onwards());
+        _ = log.sweep(None);
+        let fired = rig.disk.fired(fault);
+        for _ in 0..10 {
+            let crashed = Rig::on(rig.disk.fork(), rig.clock.clone());
+            crashed.disk.power_loss();
+            let left = segments_left(&crashed);
+            assert_eq!(left, (left[0]..=3).collect::<Vec<_>>(), "call {nth}: a hole");
+            assert_eq!(crashed.disk.paths().len(), left.len(), "nothing of any other name");
+            for base in left {
+                let found = crashed.disk.contents(segment(base)).unwrap();
+                assert!(found == whole[base as usize], "call {nth}: segment {base} is not what it was");
+            }
+        }
+        if fired == 0 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn rt_04_whatever_fails_of_the_steps_the_segment_is_gone_and_no_sweep_fails() {
+    for kind in [CallKind::Open, CallKind::Metadata, CallKind::SetLen] {
+        for nth in 1..=3 {
+            let rig = large();
+            let log = rig.open_with(below(3));
+            rig.disk.inject(Fault::fail(kind, Failure::Io).at(nth));
+            assert_eq!(log.sweep(None).unwrap().segments, 3, "{kind:?} {nth}");
+            assert_eq!((segments_left(&rig), failures(&rig)), (vec![3], 0), "{kind:?} {nth}");
+            assert!(rig.disk.used_bytes() < 1000, "{kind:?} {nth}: closed, it takes no space");
+        }
+    }
+}
+
+#[test]
+fn rt_04_a_read_of_a_segment_whose_space_goes_meanwhile_says_expired_and_not_damaged() {
+    for batch in [false, true] {
+        for nth in 1..=3 {
+            let rig = large();
+            let log = rig.open_with(below(3));
+            let gate = Gate::new();
+            rig.disk.inject(Fault::hold(CallKind::Read, &gate).named("*1.log").at(nth));
+            let reader = {
+                let log = log.clone();
+                std::thread::spawn(move || {
+                    if batch {
+                        log.read_batch(offset(1), 1, 1).map(|batch| batch.records[0].clone())
+                    } else {
+                        log.read(offset(1))
+                    }
+                })
+            };
+            gate.wait_for(1);
+            assert_eq!(log.sweep(None).unwrap().segments, 3);
+            assert!(rig.disk.used_bytes() < 1000, "nothing waits for the reader");
+            gate.open();
+            match reader.join().unwrap() {
+                Err(Error::Expired { oldest, .. }) => assert_eq!(oldest, offset(3)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a link is made beside the engine")]
+fn rt_04_another_link_to_a_segment_keeps_every_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::new();
+    let runtime = narad_core::runtime::Runtime::driven_by_hand(
+        Arc::new(narad_core::disk::OsDisk),
+        Arc::new(rig.clock.clone()),
+    );
+    let partition = dir.path().join("p");
+    let mut options = below(2);
+    options.segment_bytes = 2 << 20;
+    let log = Log::open(&runtime, &partition, options).unwrap();
+    for at in 0..3 {
+        log.commit(Batch::of(b"", &payload(at, (9 << 20) / 4))).unwrap();
+    }
+    let name = |base: u64| format!("{base:020}.log");
+    // A backup made of links shares the file with the log.
+    let before = std::fs::read(partition.join(name(0))).unwrap();
+    std::fs::hard_link(partition.join(name(0)), dir.path().join("backup")).unwrap();
+    assert_eq!(log.sweep(None).unwrap().segments, 2);
+    assert!(!partition.join(name(0)).exists());
+    assert!(std::fs::read(dir.path().join("backup")).unwrap() == before);
+}

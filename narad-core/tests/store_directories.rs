@@ -125,11 +125,14 @@ fn cs_05_delete_and_recreate_shows_nothing_of_the_old_topic() {
 #[test]
 fn a_crash_inside_a_delete_leaves_the_topic_whole_or_gone() {
     let seed = seed();
+    // A segment whose space comes back in steps.
+    let (segment, bytes) = ("/data/topics/orders/p00001/00000000000000000000.log", vec![7; 5 << 19]);
     for call in 1.. {
         let bench = Bench::new(seed.wrapping_add(call));
         let store = bench.open();
         use_topic(&bench, &store, "orders", 1);
         use_topic(&bench, &store, "others", 5);
+        bench.disk.plant(segment, bytes.clone());
         store.close().unwrap();
         let store = bench.open();
         let cut = bench.disk.inject(Fault::fail_all(Failure::Io).at(call).onwards());
@@ -139,6 +142,7 @@ fn a_crash_inside_a_delete_leaves_the_topic_whole_or_gone() {
         bench.disk.power_loss();
         bench.disk.clear_faults();
         let whole = bench.disk.contents("/data/topics/orders/incarnation").is_some();
+        assert!(!whole || bench.disk.contents(segment).unwrap() == bytes, "call {call}: a shortened segment");
         assert!(outcome.is_err() || !whole, "call {call}: a delete that was acknowledged came back");
 
         let store = bench.open();
@@ -149,6 +153,8 @@ fn a_crash_inside_a_delete_leaves_the_topic_whole_or_gone() {
         assert_eq!(store.consumer_position(&topic("others", 5), p(0)).unwrap(), position(41, &[43]));
         if !interrupted {
             assert!(call > 5, "the delete made only {call} calls");
+            assert!(bench.disk.count_on(CallKind::SetLen, "*.log") > 0, "in steps");
+            assert!(bench.disk.used_bytes() < 1 << 20);
             break;
         }
     }

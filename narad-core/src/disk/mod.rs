@@ -5,6 +5,8 @@
 
 mod os;
 #[cfg(feature = "engine")]
+mod reclaim;
+#[cfg(feature = "engine")]
 mod sparing;
 #[cfg(feature = "engine")]
 mod turns;
@@ -17,6 +19,8 @@ use std::{
 };
 
 pub use os::OsDisk;
+#[cfg(feature = "engine")]
+pub(crate) use reclaim::{Doomed, Reclaimer};
 #[cfg(feature = "engine")]
 pub(crate) use sparing::{Spares, SparingDisk};
 #[cfg(feature = "engine")]
@@ -137,6 +141,12 @@ pub trait File: Debug + Send + Sync {
 
     /// Bytes in the file.
     fn len(&self) -> io::Result<u64>;
+
+    /// Whether no name leads to the file any more: whatever is done to it then, nobody finds it after a crash. A disk that
+    /// cannot tell says no.
+    fn is_unlinked(&self) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Whether the file holds no byte.
     fn is_empty(&self) -> io::Result<bool> {

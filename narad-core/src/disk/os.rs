@@ -3,7 +3,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::Path,
     time::UNIX_EPOCH,
 };
@@ -140,5 +140,9 @@ impl File for fs::File {
 
     fn len(&self) -> io::Result<u64> {
         self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn is_unlinked(&self) -> io::Result<bool> {
+        self.metadata().map(|metadata| metadata.nlink() == 0)
     }
 }

@@ -13,8 +13,8 @@ use crate::{error::is_out_of_descriptors, sync::RwLock};
 /// Holds descriptors that it can do without for a while.
 pub(crate) trait Spares: std::fmt::Debug + Send + Sync {
     /// Closes those that nothing needs at this moment. Called by somebody who opens a file, with whatever locks that one
-    /// holds: waits for none.
-    fn give_back(&self);
+    /// holds: waits for none. Answers whether there may be one more now.
+    fn give_back(&self) -> bool;
 }
 
 #[derive(Debug)]
@@ -35,11 +35,10 @@ impl SparingDisk {
         holders.push(holder);
     }
 
-    /// Has every holder give back what it can do without. Answers whether there is any.
+    /// Has every holder give back what it can do without. Answers whether one may have.
     pub(crate) fn spare(&self) -> bool {
         let holders: Vec<_> = self.holders.read().iter().filter_map(Weak::upgrade).collect();
-        holders.iter().for_each(|holder| holder.give_back());
-        !holders.is_empty()
+        holders.iter().filter(|holder| holder.give_back()).count() > 0
     }
 
     fn with_a_descriptor<T>(&self, call: impl Fn(&dyn Disk) -> io::Result<T>) -> io::Result<T> {

@@ -68,27 +68,39 @@ impl Drop for CommitTurn<'_> {
     }
 }
 
+/// Tells somebody who works in steps whether commits go on beside them.
+#[derive(Debug)]
+pub(super) struct Beside {
+    turns: Arc<Turns>,
+    /// The commits that had ended at the last step.
+    seen: AtomicU64,
+}
+
+impl Beside {
+    pub(super) fn new(turns: Arc<Turns>) -> Self {
+        let seen = AtomicU64::new(turns.committed.load(Relaxed));
+        Self { turns, seen }
+    }
+
+    /// Whether somebody commits, or has since the last step.
+    pub(super) fn commits(&self) -> bool {
+        let committed = self.turns.committed.load(Relaxed);
+        self.seen.swap(committed, Relaxed) != committed || self.turns.committing.load(Relaxed) > 0
+    }
+}
+
 /// A file whose reads give way to commits.
 #[derive(Debug)]
 pub(crate) struct GivingWay {
     file: Arc<dyn File>,
-    turns: Arc<Turns>,
-    /// The commits that had ended at the last read.
-    seen: AtomicU64,
+    beside: Beside,
     /// Whether the system was told not to read ahead.
     is_sparing: AtomicBool,
 }
 
 impl GivingWay {
     pub(crate) fn new(file: Arc<dyn File>, turns: Arc<Turns>) -> Self {
-        let seen = AtomicU64::new(turns.committed.load(Relaxed));
-        Self { file, turns, seen, is_sparing: AtomicBool::new(false) }
-    }
-
-    /// Whether somebody commits, or has since the last read.
-    fn is_beside_commits(&self) -> bool {
-        let committed = self.turns.committed.load(Relaxed);
-        self.seen.swap(committed, Relaxed) != committed || self.turns.committing.load(Relaxed) > 0
+        Self { file, beside: Beside::new(turns), is_sparing: AtomicBool::new(false) }
     }
 
     fn read_ahead(&self, wanted: bool) {
@@ -106,12 +118,12 @@ impl Drop for GivingWay {
 
 impl File for GivingWay {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let gently = self.is_beside_commits();
+        let gently = self.beside.commits();
         self.read_ahead(!gently);
         if !gently {
             return self.file.read_at(buf, offset);
         }
-        self.turns.give_way();
+        self.beside.turns.give_way();
         let step = buf.len().min(STEP);
         self.file.read_at(buf.get_mut(..step).unwrap_or_default(), offset)
     }
@@ -130,6 +142,10 @@ impl File for GivingWay {
 
     fn len(&self) -> io::Result<u64> {
         self.file.len()
+    }
+
+    fn is_unlinked(&self) -> io::Result<bool> {
+        self.file.is_unlinked()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads of committed records. They take no lock that is held across an fsync.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use super::{Inner, ReadBatch, codecs::Codecs};
 use crate::{
@@ -148,17 +148,13 @@ impl Inner {
                     .inspect_err(|_| self.runtime.cache().cut_below(self.cache_id, frame.end()))?;
                 Ok(At::Frame(frame))
             }
+            // Taken away between the look-up and the read, by retention or a close: what the file lacks by then is no damage.
+            _ if self.is_gone(offset) => Err(self.gone(offset)),
             // Nothing is lost: whoever reads on past it would miss it for good.
             Ok(Found::Lost(_, why @ Unreadable::Lacking(..))) => Err(why.error(offset, segment.path())),
             Ok(Found::Lost(range, why)) => {
                 let resume = range.end.max(offset.saturating_add(1));
                 Ok(At::Lost(resume, why.error(offset, segment.path())))
-            }
-            // Unlinked between the look-up and the read: retention, or a close.
-            Err(Error::Io { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && self.is_gone(offset) =>
-            {
-                Err(self.gone(offset))
             }
             Err(error) => Err(error),
         }

@@ -3,6 +3,7 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
 };
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     view::{Entry, Times},
 };
 use crate::{
+    disk::Doomed,
     error::{Error, Result},
     format::Offset,
     plugin::{RetentionDecision, RetentionView, SegmentInfo},
@@ -181,20 +183,13 @@ impl Inner {
     /// left in the directory has no hole. What fails is counted and tried again by the next sweep. A close ends it: the
     /// directory may then be another log's, with segments of the same names, and what is left is found by the next open.
     fn unlink_detached(&self) {
-        let disk = self.runtime.disk();
         let _unlinking = self.unlinking.lock();
         let mut paths = std::mem::take(&mut *self.unlink_again.lock()).into_iter();
         while let Some(path) = paths.next() {
             if self.view.read().closed {
                 return;
             }
-            let unlinked = match disk.remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(Error::io("unlink", &path, error))
-                }
-                _ => disk.sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error)),
-            };
-            if let Err(error) = unlinked {
+            if let Err(error) = self.unlink(&path) {
                 tracing::warn!(path = %path.display(), %error, "an expired segment could not be unlinked; trying again");
                 self.runtime.metrics().error("storage", "retention_unlink");
                 let mut waiting = self.unlink_again.lock();
@@ -203,6 +198,20 @@ impl Inner {
                 return;
             }
         }
+    }
+
+    /// Unlinks a segment, durably, and only then lets go of its space: before, a power loss could bring the name back.
+    fn unlink(&self, path: &Path) -> Result<()> {
+        let disk = self.runtime.disk();
+        let doomed = Doomed::open(&**disk, path);
+        match disk.remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("unlink", path, error));
+            }
+            _ => disk.sync_dir(&self.dir).map_err(|error| Error::io("fsync", &self.dir, error))?,
+        }
+        self.runtime.reclaimer().reclaim(doomed);
+        Ok(())
     }
 
     /// Waits for an unlink that is under way; after a close none follows it.

@@ -20,7 +20,7 @@ pub(crate) use self::{
 };
 use crate::{
     clock::{Clock, SystemClock},
-    disk::{Disk, OsDisk, Spares, SparingDisk, Turns},
+    disk::{Disk, OsDisk, Reclaimer, Spares, SparingDisk, Turns},
     metrics::Metrics,
     plugin::{LogIdentity, WakeNotifier, WakeReason},
     segment::FrameCache,
@@ -61,6 +61,7 @@ struct Inner {
     /// The same.
     sparing: Arc<SparingDisk>,
     turns: Arc<Turns>,
+    reclaimer: Reclaimer,
     clock: Arc<dyn Clock>,
     /// Absent in a runtime that is driven by hand: work then runs where it is asked for.
     pool: Option<Pool>,
@@ -86,6 +87,9 @@ impl Runtime {
     fn build(options: RuntimeOptions, pool: Option<Pool>) -> Self {
         let threaded = pool.is_some();
         let sparing = Arc::new(SparingDisk::new(options.disk));
+        let turns = Arc::<Turns>::default();
+        let reclaimer = Reclaimer::new(threaded, Arc::clone(&turns));
+        sparing.ask(Arc::downgrade(&reclaimer.spares()));
         Self(Arc::new(Inner {
             timer: Timer::new(Arc::clone(&options.clock), threaded),
             notifications: Notifications::new(threaded),
@@ -93,7 +97,8 @@ impl Runtime {
             metrics: Metrics::new(Arc::clone(&options.clock)),
             disk: Arc::<SparingDisk>::clone(&sparing),
             sparing,
-            turns: Arc::default(),
+            turns,
+            reclaimer,
             clock: options.clock,
             pool,
         }))
@@ -182,6 +187,11 @@ impl Runtime {
     /// Where commits and long reads beside them take turns.
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.0.turns
+    }
+
+    /// Where the space of large files that are unlinked goes.
+    pub(crate) fn reclaimer(&self) -> &Reclaimer {
+        &self.0.reclaimer
     }
 
     pub(crate) fn cache(&self) -> &FrameCache {

@@ -51,7 +51,7 @@ impl Inner {
 
     /// Removes a directory that was renamed to be deleted. What is left of it goes with the next sweep, or start.
     pub(super) fn remove_doomed(&self, dir: &Path) {
-        if let Err(error) = files::remove_tree(&**self.runtime.disk(), dir) {
+        if let Err(error) = files::remove_tree(&**self.runtime.disk(), self.runtime.reclaimer(), dir) {
             tracing::warn!(dir = %dir.display(), %error, "could not remove a deleted topic's files yet");
             self.count_error("delete_unlink");
             self.has_leftovers.store(true, Ordering::Release);

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 
 use crate::{
     Error, Result,
-    disk::{Disk, File, FileKind, OpenMode},
+    disk::{Disk, Doomed, File, FileKind, OpenMode, Reclaimer},
 };
 
 /// What is at `path`, links not followed; `None` when nothing is.
@@ -49,8 +49,9 @@ pub(super) fn open_or_create(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Fil
     .map_err(|error| Error::io("open", path, error))
 }
 
-/// Removes a directory with all that is in it. What is gone already does not count as an error.
-pub(super) fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<()> {
+/// Removes a directory with all that is in it, which nobody takes for anything else any more. What is gone already does
+/// not count as an error.
+pub(super) fn remove_tree(disk: &dyn Disk, reclaimer: &Reclaimer, dir: &Path) -> Result<()> {
     let gone = |op: &'static str, path: &Path, result: io::Result<()>| match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(op, path, error)),
         _ => Ok(()),
@@ -62,8 +63,13 @@ pub(super) fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<()> {
     for entry in entries {
         let path = dir.join(&entry.name);
         match entry.kind {
-            FileKind::Directory => remove_tree(disk, &path)?,
-            FileKind::File | FileKind::Other => gone("unlink", &path, disk.remove_file(&path))?,
+            FileKind::Directory => remove_tree(disk, reclaimer, &path)?,
+            FileKind::File => {
+                let doomed = Doomed::open(disk, &path);
+                gone("unlink", &path, disk.remove_file(&path))?;
+                reclaimer.reclaim(doomed);
+            }
+            FileKind::Other => gone("unlink", &path, disk.remove_file(&path))?,
         }
     }
     gone("rmdir", dir, disk.remove_dir(dir))

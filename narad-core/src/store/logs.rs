@@ -162,12 +162,13 @@ impl Inner {
 }
 
 impl Spares for Inner {
-    fn give_back(&self) {
+    fn give_back(&self) -> bool {
         self.count_error("out_of_descriptors");
         let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
         let logs = topics.iter().flat_map(|topic| topic.open_logs());
         let without = logs.filter(|open| open.log.release_files()).count();
         tracing::warn!(without, "out of file descriptors; logs that nobody uses now hold none any more");
+        true
     }
 }
 

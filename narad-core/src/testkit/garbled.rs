@@ -117,4 +117,8 @@ impl File for GarbledFile {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
+
+    fn is_unlinked(&self) -> io::Result<bool> {
+        self.0.is_unlinked()
+    }
 }

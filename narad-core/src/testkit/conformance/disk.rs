@@ -154,6 +154,7 @@ fn removals(disk: &dyn Disk, root: &Path) {
     ok("create_dir", disk.create_dir(&dir));
     let file = create(disk, &path);
     write(&*file, b"x", 0);
+    check("File::is_unlinked", !ok("is_unlinked", file.is_unlinked()), || "a name leads to it".to_owned());
     refused("remove_dir of a full directory", disk.remove_dir(&dir), io::ErrorKind::DirectoryNotEmpty);
     ok("remove_file", disk.remove_file(&path));
     check("Disk::remove_file", bytes_of(&*file) == b"x", || "an open handle keeps the file".to_owned());

@@ -28,7 +28,7 @@ pub enum CallKind {
     Remove,
     /// `list`.
     List,
-    /// `metadata` and `File::len`.
+    /// `metadata`, `File::len` and `File::is_unlinked`.
     Metadata,
     /// `lock`.
     Lock,

@@ -139,6 +139,11 @@ impl File for SimFile {
         let Entered { state, .. } = self.enter(CallKind::Metadata, 0)?;
         Ok(state.tree.file(self.node)?.len() as u64)
     }
+
+    fn is_unlinked(&self) -> io::Result<bool> {
+        let Entered { state, .. } = self.enter(CallKind::Metadata, 0)?;
+        Ok(!state.tree.is_named(self.node))
+    }
 }
 
 impl Drop for SimFile {

@@ -181,10 +181,19 @@ impl Tree {
 
     /// Bytes of the files that have a name or an open handle.
     pub(super) fn used_bytes(&self) -> u64 {
-        let named = self.reach(vec![ROOT], |names| names.cached.values());
+        let named = self.named();
         let held = self.nodes.iter().filter(|(id, inode)| inode.handles > 0 || named.contains(id));
         held.map(|(_, inode)| if let Node::File(content) = &inode.node { content.len() as u64 } else { 0 })
             .sum()
+    }
+
+    /// Whether a path leads to the node, as processes see it.
+    pub(super) fn is_named(&self, id: NodeId) -> bool {
+        self.named().contains(&id)
+    }
+
+    fn named(&self) -> BTreeSet<NodeId> {
+        self.reach(vec![ROOT], |names| names.cached.values())
     }
 
     pub(super) fn handles(&self) -> usize {
