@@ -64,6 +64,48 @@ fn a_codec_with_another_number_than_it_was_registered_with_is_refused() {
 }
 
 #[test]
+fn what_does_not_fit_a_configuration_is_named_by_its_key() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Keyed {
+        _days: u32,
+        _limits: Option<Limits>,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Limits {
+        _of: Vec<u8>,
+    }
+    let mut registry = Registry::new();
+    registry.retention(ONE, "keyed", |_: Keyed, _| Ok(Arc::new(TakeAll))).unwrap();
+    for (spec, said) in [
+        (
+            json!({ "name": "keyed", "_days": -1 }),
+            "\"keyed\": _days: invalid value: integer `-1`, expected u32",
+        ),
+        (
+            json!({ "name": "keyed", "_days": "x" }),
+            "\"keyed\": _days: invalid type: string \"x\", expected u32",
+        ),
+        (
+            json!({ "name": "keyed", "dasy": 1 }),
+            "\"keyed\": dasy: unknown field `dasy`, expected `_days` or `_limits`",
+        ),
+        (json!("keyed"), "\"keyed\": missing field `_days`"),
+        (
+            json!({ "name": "keyed", "_days": 1, "_limits": { "_of": [1, 300] } }),
+            "\"keyed\": _limits._of[1]: invalid value: integer `300`, expected u8",
+        ),
+        (json!({ "name": "keyed", "_days": 1, "_limits": {} }), "\"keyed\": _limits: missing field `_of`"),
+        (json!(5), "5: expected a name, or an object with a \"name\""),
+        (json!({ "nmae": "keyed" }), "{\"nmae\":\"keyed\"}: expected a name, or an object with a \"name\""),
+    ] {
+        let refused = registry.build_retention(&spec, &context()).unwrap_err();
+        assert_eq!(refused.to_string(), format!("retention policy {said}"));
+    }
+}
+
+#[test]
 fn a_name_that_could_be_a_path_is_refused() {
     let mut registry = Registry::new();
     for name in ["", "..", "a/b", "A", "-a", "a b", &"x".repeat(65)] {

@@ -108,7 +108,7 @@ fn what_is_said_of_configurations() {
     is_told(&refused(&registry, json!({ "name": "records", "limit": 5 })));
     is_told(&refused(&registry, json!("records")));
     is_told(&refused(&registry, json!({ "name": "records", "max": "many" })));
-    is_told(&refused(&registry, json!(5)).replace("\"5\"", "5"));
+    is_told(&refused(&registry, json!(5)));
     is_told(&refused(&registry, json!({ "name": "any", "of": [] })));
 
     narad_sync_policies::register(&mut registry).unwrap();

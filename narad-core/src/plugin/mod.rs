@@ -24,6 +24,8 @@ pub use identity::{Incarnation, LogIdentity, PartitionId};
 pub use lacking::Lacking;
 pub use pool::Pool;
 pub use refusal::{Origin, PluginKind, RegistryError};
+#[cfg(feature = "testkit")]
+pub(crate) use registry::is_plugin_name;
 pub use registry::{NoConfig, PluginInfo, Registry};
 pub use retention::{RetentionDecision, RetentionPolicy, RetentionView, SegmentInfo};
 pub use sync::{BatchedSync, SyncDecision, SyncPolicy, Synced, Unsynced};

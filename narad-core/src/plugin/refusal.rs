@@ -94,14 +94,22 @@ pub enum RegistryError {
         /// The name.
         name: String,
     },
+    /// What stands in a plugin's place names none.
+    #[error("{kind} {spec}: expected a name, or an object with a \"name\"")]
+    Malformed {
+        /// What was looked for.
+        kind: PluginKind,
+        /// What stands there, as JSON.
+        spec: String,
+    },
     /// The configuration does not fit the plugin.
     #[error("{kind} \"{name}\": {reason}")]
     Config {
         /// The plugin's kind.
         kind: PluginKind,
-        /// The plugin's name, or what stood in its place.
+        /// The plugin's name.
         name: String,
-        /// What does not fit.
+        /// What does not fit, with its key in front.
         reason: String,
     },
     /// Plugins stand in one another deeper than anybody needs.

@@ -260,11 +260,7 @@ impl Registry {
         spec: &Value,
         context: &PluginContext<'_>,
     ) -> Result<Arc<P>, RegistryError> {
-        let malformed = || RegistryError::Config {
-            kind,
-            name: spec.to_string(),
-            reason: "expected a name, or an object with a \"name\"".to_owned(),
-        };
+        let malformed = || RegistryError::Malformed { kind, spec: spec.to_string() };
         let (name, config) = match spec {
             Value::String(name) => (name.clone(), serde_json::Map::new()),
             Value::Object(keys) => {
@@ -345,16 +341,24 @@ where
         let (first, second) = (other.origin.to_string(), origin.to_string());
         return Err(RegistryError::Duplicate { kind, what: format!("\"{name}\""), first, second });
     }
-    let build: Build<P> = Box::new(move |config, context| {
-        let config = serde_json::from_value(config).map_err(|error| BuildError::Config(error.to_string()))?;
-        build(config, context).map_err(BuildError::Plugin)
-    });
+    let build: Build<P> =
+        Box::new(move |config, context| build(typed(config)?, context).map_err(BuildError::Plugin));
     entries.insert(name.to_owned(), Entry { build, schema: schemars::schema_for!(C), origin, number });
     Ok(())
 }
 
+/// A plugin's configuration. What does not fit is named by its key: with three numbers in it, "expected u32" says little.
+fn typed<C: DeserializeOwned>(config: Value) -> Result<C, BuildError> {
+    serde_path_to_error::deserialize(config).map_err(|error| {
+        let (path, reason) = (error.path().clone(), error.inner());
+        // What concerns the configuration as a whole, such as a key that is not there, has no path.
+        let whole = path.iter().len() == 0;
+        BuildError::Config(if whole { reason.to_string() } else { format!("{path}: {reason}") })
+    })
+}
+
 /// Whether a plugin can have this name, which becomes that of a directory and a label of metrics.
-fn is_plugin_name(name: &str) -> bool {
+pub(crate) fn is_plugin_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
         && name
