@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use narad_codecs::{None, Zstd};
-use narad_core::testkit::conformance;
+use narad_core::{plugin::Codec, testkit::conformance};
 
 #[test]
 fn none() {
@@ -19,4 +19,11 @@ fn zstd_at_its_default_level() {
 #[test]
 fn zstd_at_a_high_level() {
     conformance::codec(|| Arc::new(Zstd::new(19).unwrap()));
+}
+
+#[test]
+fn each_level_of_zstd_reads_what_the_others_wrote() {
+    let level = |level| -> Arc<dyn Codec> { Arc::new(Zstd::new(level).unwrap()) };
+    conformance::codec_reads(&level(1), &level(19));
+    conformance::codec_reads(&level(19), &level(1));
 }

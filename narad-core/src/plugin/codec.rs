@@ -102,6 +102,10 @@ impl<'a> Sample<'a> {
 ///
 /// Trusting a length inside the stored bytes: `out.reserve(claimed)` before checking it against
 /// `frame.uncompressed_len` lets twenty bytes ask for gigabytes. Check first, or decode into a bounded writer.
+///
+/// Another one is to decode by the configuration, which may be another by then: put what decoding needs (a version, a
+/// stride, a window) into the frame, and give every key a default, so that what the name alone builds reads every frame
+/// ([`Registry::readable_codecs`](super::Registry::readable_codecs)). The suite `codec_reads` of the testkit checks it.
 pub trait Codec: Debug + Send + Sync + 'static {
     /// The codec's number on disk.
     fn number(&self) -> CodecNumber;

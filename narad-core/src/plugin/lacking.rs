@@ -9,7 +9,8 @@ use super::PluginError;
 ///
 /// The engine tells it apart from damage: the read fails with [`Error::Lacking`](crate::Error::Lacking), which names the
 /// record and the codec and has what the codec said as its source, and nobody is led past the record. Once the codec has
-/// what it lacked, the record is read as any other.
+/// what it lacked, the record is read as any other. So it is the answer for what a frame names and the codec has not got,
+/// and never for bytes that are no frame of its own: consumers would wait for them for ever.
 ///
 /// ```
 /// use narad_core::plugin::{Lacking, PluginError};

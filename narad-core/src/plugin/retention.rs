@@ -85,7 +85,7 @@ impl RetentionDecision {
 /// 2. Only a prefix of the segments can go, so that offsets stay in one piece; the engine deletes no more than the
 ///    first `expire`.
 /// 3. It never expires what its own promise keeps: with a later `now_ms` and nothing else changed it expires at
-///    least as many.
+///    least as many; with a `frontier` of `None` no more than with any other, since nothing may be settled.
 /// 4. `roll_age` is asked before a write and after a change of policy; it is constant.
 /// 5. Called outside every lock of the log, by one reaper for all logs. No I/O, no blocking; a panic is contained,
 ///    and that log is skipped for this sweep.
@@ -122,7 +122,8 @@ pub trait RetentionPolicy: Debug + Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// The age of its oldest record at which the active segment is sealed before the next write, so that a segment
-    /// that never fills does not keep its oldest records for ever. `None`: it is sealed by size alone.
+    /// that never fills does not keep its oldest records for ever. `None`: it is sealed by size alone. Each segment is a
+    /// file, and zero seals one at each write: have the constructor refuse what is too short.
     fn roll_age(&self) -> Option<Duration>;
 
     /// How many of the oldest segments may go.

@@ -24,6 +24,13 @@ pub(super) fn payloads(rng: &mut StdRng) -> Vec<Payload> {
     payloads
 }
 
+/// A payload of more than lengths of 16 and of 24 bits hold. Frames may be larger, and few are.
+pub(super) fn large() -> Payload {
+    let len = (1 << 24) + 1;
+    let bytes = b"{\"order\":17,\"state\":\"shipped\"}".iter().copied().cycle().take(len).collect();
+    Payload { name: format!("{len} bytes of text"), bytes }
+}
+
 /// A frame's payload: records with their length in front, some of them empty.
 fn records(rng: &mut StdRng, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();

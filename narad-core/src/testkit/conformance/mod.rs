@@ -29,11 +29,13 @@ use std::{
     time::Duration,
 };
 
-pub use codec::codec;
+pub use codec::{codec, codec_reads};
 pub use disk::disk;
 pub use retention::retention_policy;
 pub use sync::sync_policy;
 pub use wake::wake_notifier;
+
+use crate::plugin::is_plugin_name;
 
 /// The randomness of every suite: fixed, so that a failure comes back.
 const SEED: u64 = 0x6e61_7261_6400_0001;
@@ -81,9 +83,11 @@ fn at_once(point: &str, call: impl Fn() + Clone + Send + 'static) {
     }
 }
 
-/// A plugin's name: there, and the same each time.
+/// A plugin's name: one that can be registered, and the same each time.
 #[track_caller]
 fn check_name(point: &str, plugin: &dyn Debug, first: &str, second: &str) {
-    check(point, !first.is_empty(), || format!("{plugin:?} has no name"));
+    check(point, is_plugin_name(first), || {
+        format!("{plugin:?} is called {first:?}, which no plugin can be: a name is 1 to 64 of a-z 0-9 - _")
+    });
     check(point, first == second, || format!("{plugin:?} has two names, {first} and {second}"));
 }

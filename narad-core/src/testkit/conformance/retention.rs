@@ -12,14 +12,32 @@ use crate::{
 
 /// 2026-01-01T00:00:00Z.
 const NOW_MS: i64 = 1_767_225_600_000;
-/// Steps of `now_ms` that point 3 is tried with: none, a millisecond, a day, a century.
-const LATER_MS: [i64; 4] = [0, 1, 86_400_000, 3_155_760_000_000];
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// How much later point 3 asks again: within a day, on each day of a week, in a month, a century.
+const LATER_MS: [i64; 14] = [
+    0,
+    1,
+    HOUR_MS,
+    7 * HOUR_MS,
+    13 * HOUR_MS,
+    DAY_MS,
+    2 * DAY_MS,
+    3 * DAY_MS,
+    4 * DAY_MS,
+    5 * DAY_MS,
+    6 * DAY_MS,
+    7 * DAY_MS,
+    31 * DAY_MS,
+    36_525 * DAY_MS,
+];
 /// Different `reason` labels a policy may use; each makes a series of its own.
 const MAX_REASONS: usize = 8;
 
 /// Checks a retention policy. `make` builds it, each time with the same configuration.
 ///
-/// Of point 2 the policy's part is checked: whatever it answers is a count, with a short fixed word as its reason.
+/// Of point 2 the policy's part is checked: whatever it answers is a count of the oldest, with a short fixed word as its
+/// reason. That it looks at no other clock than `now_ms` cannot be seen here.
 ///
 /// # Panics
 /// With the point that failed and the input that failed it.
@@ -32,8 +50,11 @@ pub fn retention_policy(make: impl Fn() -> Arc<dyn RetentionPolicy>) {
     for case in &cases {
         reasons.insert(decide(&*policy, &*other, case));
         more_with_time(&*policy, case);
+        nothing_more_unknown(&*policy, case);
         check("4", policy.roll_age() == roll_age, || format!("roll_age changed after {case:?}"));
     }
+    prefixes(&*policy);
+    check_name("1", &policy, policy.name(), other.name());
     check("2", reasons.len() <= MAX_REASONS, || format!("too many reasons: {reasons:?}"));
     for case in cases.iter().rev() {
         decide(&*policy, &*other, case);
@@ -86,6 +107,52 @@ fn more_with_time(policy: &dyn RetentionPolicy, case: &Case) {
             format!("{before} of {case:?} expire, and {after} of them {later_ms} ms later")
         });
         before = after;
+    }
+}
+
+/// Point 3: as long as it is not known what is settled, no more goes than when something is.
+fn nothing_more_unknown(policy: &dyn RetentionPolicy, case: &Case) {
+    let expired = |frontier| {
+        let case = Case { frontier, ..case.clone() };
+        policy.decide(&case.view()).expire.min(case.segments.len())
+    };
+    let unknown = expired(None);
+    for frontier in [Offset::ZERO, case.high_watermark] {
+        let known = expired(Some(frontier));
+        check("3", unknown <= known, || {
+            format!("{unknown} of {case:?} expire with no frontier, and {known} with the frontier {frontier}")
+        });
+    }
+}
+
+/// Point 2, and the trait's usual mistake: a segment that is old, behind ones that stay, has none of those go. All are
+/// young, and one of them becomes old: not the last nor the newest, by which a policy may tell when a log was last
+/// written to, and not the one behind those that go, by which it may tell when they ended.
+fn prefixes(policy: &dyn RetentionPolicy) {
+    const SEGMENTS: u32 = 8;
+    for bytes in [1, 1 << 20, 64 << 20] {
+        for frontier in [None, Some(Offset::from(SEGMENTS * 10))] {
+            let young = |number: u32| {
+                let (start, end) = (Offset::from(number * 10), Offset::from((number + 1) * 10));
+                let written_ms = NOW_MS - 1_000 + i64::from(number);
+                SegmentInfo::sealed(start, end, bytes, written_ms, written_ms)
+            };
+            let segments: Vec<SegmentInfo> = (0..SEGMENTS).map(young).collect();
+            let high_watermark = Offset::from(SEGMENTS * 10);
+            let all_young = Case { now_ms: NOW_MS, segments, high_watermark, frontier };
+            let before = policy.decide(&all_young.view()).expire;
+            for old in before.saturating_add(2)..all_young.segments.len() - 1 {
+                let mut case = all_young.clone();
+                (case.segments[old].first_write_ms, case.segments[old].last_write_ms) = (0, 0);
+                let after = policy.decide(&case.view()).expire;
+                check("2", after <= before, || {
+                    format!(
+                        "{after} of {case:?} expire, and {before} if segment {old} is not old: what goes is a prefix, \
+                         and segments in front of it stay"
+                    )
+                });
+            }
+        }
     }
 }
 
