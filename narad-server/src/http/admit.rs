@@ -3,9 +3,8 @@
 //! Decided before the body is read, so that a stranger's takes no memory.
 
 use axum::{
-    extract::{FromRequestParts, MatchedPath, Request, State},
+    extract::{FromRequestParts, MatchedPath, Request},
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
-    middleware::Next,
     response::{IntoResponse, Response},
 };
 use base64::{
@@ -23,31 +22,27 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Lets the request through with its [`Caller`] as an extension, or refuses it.
-pub(super) async fn check(
-    State((app, access)): State<(App, Access)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// The request with its [`Caller`] as an extension, or the answer that refuses it.
+pub(super) async fn check(app: &App, access: Access, mut request: Request) -> Result<Request, Response> {
     // The request is not held across the wait: its body cannot be shared.
     let shown =
-        guard::check(&request, access == Access::Loopback).and_then(|()| shown(&app, access, &request));
+        guard::check(&request, access == Access::Loopback).and_then(|()| shown(app, access, &request));
     let caller = match shown {
-        Ok(shown) => caller(&app, shown).await,
+        Ok(shown) => caller(app, shown).await,
         Err(error) => Err(error),
     };
     match caller {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            Ok(request)
         }
         Err(error) => {
             let challenges = error.status == StatusCode::UNAUTHORIZED;
-            let mut response = body::refuse(&app, request, error).await.into_response();
+            let mut response = body::refuse(app, request, error).await.into_response();
             if challenges {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
             }
-            response
+            Err(response)
         }
     }
 }

@@ -5,10 +5,8 @@
 
 use axum::{
     body::Body,
-    extract::{MatchedPath, Request, State},
+    extract::{MatchedPath, Request},
     http::{StatusCode, header},
-    middleware::Next,
-    response::{IntoResponse, Response},
 };
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -31,8 +29,8 @@ fn limit(route: Option<&str>) -> usize {
     }
 }
 
-/// Replaces the body by its bytes.
-pub(super) async fn collect(State(app): State<App>, request: Request, next: Next) -> Response {
+/// The request with its body replaced by its bytes.
+pub(super) async fn collect(app: &App, request: Request) -> Result<Request, ApiError> {
     let limit = limit(request.extensions().get::<MatchedPath>().map(MatchedPath::as_str));
     let (parts, body) = request.into_parts();
     let announced = parts
@@ -42,18 +40,12 @@ pub(super) async fn collect(State(app): State<App>, request: Request, next: Next
     let asks_first = parts.headers.contains_key(header::EXPECT);
     if asks_first && announced.is_some_and(|length| length > limit) {
         // The client waits for leave to send: it is told no, and there is nothing to drain.
-        return too_large(limit).into_response();
+        return Err(too_large(limit));
     }
     let reading = read(body, limit, announced.unwrap_or(0));
-    let body = match tokio::time::timeout(app.0.settings.read_timeout.0, reading).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(error)) => return error.into_response(),
-        Err(_) => {
-            let message = "the body did not arrive in time";
-            return ApiError::new(StatusCode::REQUEST_TIMEOUT, message).closing().into_response();
-        }
-    };
-    next.run(Request::from_parts(parts, Body::from(body))).await
+    let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").closing();
+    let body = tokio::time::timeout(app.0.settings.read_timeout.0, reading).await.map_err(late)??;
+    Ok(Request::from_parts(parts, Body::from(body)))
 }
 
 /// Answers `error` before the body is read: what the client is still sending is thrown away first, within a bound and

@@ -10,9 +10,8 @@ use std::{
 };
 
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{MatchedPath, Request},
     http::Method,
-    middleware::Next,
     response::Response,
 };
 use narad_core::metrics::{Histogram, WAIT_BOUNDS};
@@ -87,13 +86,18 @@ impl Drop for InFlight<'_> {
     }
 }
 
-pub(super) async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+/// What `answer` answers to the request, counted and timed, within its span.
+pub(super) async fn count<A: Future<Output = Response>>(
+    app: &App,
+    request: Request,
+    answer: impl FnOnce(Request) -> A,
+) -> Response {
     let counts = &app.0.requests;
     let _in_flight = InFlight::new(&counts.in_flight);
     let (method, since) = (known(request.method()), Instant::now());
     let matched = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
     let (route, span) = (counts.route(matched), span(method, matched, &request));
-    let response = next.run(request).instrument(span.clone()).await;
+    let response = answer(request).instrument(span.clone()).await;
     let status = response.status().as_u16();
     spans::answered(&span, status);
     route.answered(method, status).observe(since.elapsed());

@@ -1,12 +1,7 @@
 //! The size of a request's head. hyper refuses one that does not fit its buffer, and takes a larger one that happens
 //! to arrive in one piece; here the bound is exact.
 
-use axum::{
-    extract::{Request, State},
-    http::StatusCode,
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::Request, http::StatusCode};
 
 use super::{ApiError, App};
 
@@ -16,13 +11,13 @@ const REQUEST_LINE_REST: usize = 14;
 const HEADER_REST: usize = 4;
 
 /// Refuses a head larger than the configuration allows.
-pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) fn check(app: &App, request: &Request) -> Result<(), ApiError> {
     let limit = app.0.settings.max_header_bytes as usize;
-    if size(&request) > limit {
+    if size(request) > limit {
         let message = format!("the head has more than {limit} bytes");
-        return ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().into_response();
+        return Err(ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing());
     }
-    next.run(request).await
+    Ok(())
 }
 
 /// The head's bytes as they were sent, but for white space that the parser took away.

@@ -31,7 +31,13 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state, routing::get};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 
 use bytes::Bytes;
 
@@ -158,12 +164,28 @@ impl App {
             .fallback_service(others)
             // The body layer holds the limits, route by route.
             .layer(DefaultBodyLimit::disable())
-            .layer(from_fn_with_state(self.clone(), body::collect))
-            .layer(from_fn_with_state((self.clone(), access), admit::check))
-            .layer(from_fn_with_state(self.clone(), head::check))
-            .layer(from_fn_with_state(self.clone(), counting::count))
+            // One layer for all that is done to a request on its way: each has a price.
+            .layer(from_fn_with_state((self.clone(), access), pass))
             .with_state(self)
     }
+}
+
+/// Takes a request to its handler, whatever that is: counted, and refused as early as it can be told.
+async fn pass(State((app, access)): State<(App, Access)>, request: Request, next: Next) -> Response {
+    let answer = |request| async {
+        match prepare(&app, access, request).await {
+            Ok(request) => next.run(request).await,
+            Err(refusal) => refusal,
+        }
+    };
+    counting::count(&app, request, answer).await
+}
+
+/// The request as handlers take it: whoever sent it may, and its body is there; or the answer that refuses it.
+async fn prepare(app: &App, access: Access, request: Request) -> Result<Request, Response> {
+    head::check(app, &request).map_err(ApiError::into_response)?;
+    let request = admit::check(app, access, request).await?;
+    body::collect(app, request).await.map_err(ApiError::into_response)
 }
 
 #[async_trait]
