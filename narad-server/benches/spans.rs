@@ -9,7 +9,7 @@ fn untraced_produce(criterion: &mut Criterion) {
     let headers = HeaderMap::new();
     criterion.bench_function("the spans of a produce that nobody traces", |bencher| {
         bencher.iter(|| {
-            let span = request("POST", "/v1/topics/{topic}/produce", "/v1/topics/t/produce", &headers);
+            let span = request("POST", Some("/v1/topics/{topic}/produce"), "/v1/topics/t/produce", &headers);
             let send = messaging(Operation::Send, "t");
             messages(&send, [(0, 256)]);
             assert!(current().is_none());

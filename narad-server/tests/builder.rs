@@ -4,10 +4,15 @@
 mod http_support;
 mod secured;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{
     Router,
+    extract::Path,
     routing::{get, post},
 };
 use http_support::{Narad, answer, config};
@@ -15,10 +20,16 @@ use narad_core::{
     origin,
     plugin::{NoConfig, RegistryError, SilentWake},
 };
-use narad_server::{broker::NewTopic, serve::Builder};
+use narad_server::{
+    broker::{Broker, BrokerError, NewTopic},
+    security::Caller,
+    serve::Builder,
+};
 use reqwest::Method;
 use secured::{ROOT_PASSWORD, Secured, secure};
 use serde_json::Value;
+use tracing::{Subscriber, field::Field, span};
+use tracing_subscriber::{Layer, layer, layer::SubscriberExt};
 
 fn builder() -> Builder {
     Builder::new().unwrap().routes(|broker| {
@@ -27,7 +38,7 @@ fn builder() -> Builder {
             .route("/mine", get(async move || broker.node_id().to_owned()))
             .route(
                 "/mine/{topic}",
-                post(async move |axum::extract::Path(name): axum::extract::Path<String>| {
+                post(async move |Path(name): Path<String>| {
                     create
                         .create_topic(NewTopic { name, ..NewTopic::default() })
                         .await
@@ -67,6 +78,90 @@ async fn own_routes_reach_the_broker_and_the_brokers_come_first() {
     let foreign = narad.client.post(narad.url("/mine/echo")).header("sec-fetch-site", "cross-site");
     answer(foreign).await.error(403);
     narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_routes_add_up_and_are_counted_by_their_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let further = |broker: Broker| {
+        let topic = async move |Path(name): Path<String>| -> Result<String, BrokerError> {
+            Ok(broker.topic(&name).await?.name.to_string())
+        };
+        Router::new().route("/further/{topic}", get(topic)).fallback(async || "never")
+    };
+    let server = builder().routes(further).start(config(dir.path())).await.unwrap();
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(30)).build().unwrap();
+    let narad = Narad { server, client, dir };
+    ask(&narad, Method::GET, "/mine", "").await.is(200);
+    ask(&narad, Method::POST, "/mine/letters", "").await.is(200);
+    assert_eq!(ask(&narad, Method::GET, "/further/letters", "").await.is(200).text, "letters");
+    ask(&narad, Method::GET, "/further/elsewhere", "").await.error(404);
+    ask(&narad, Method::GET, "/nobodys", "").await.error(404);
+    ask(&narad, Method::DELETE, "/mine", "").await.error(405);
+    let metrics = narad.get("/metrics").await.is(200).text;
+    for counted in [
+        r#"{route="/mine",method="GET",status="200"} 1"#,
+        r#"{route="/mine/{topic}",method="POST",status="200"} 1"#,
+        r#"{route="/further/{topic}",method="GET",status="200"} 1"#,
+        r#"{route="/further/{topic}",method="GET",status="404"} 1"#,
+        r#"{route="none",method="GET",status="404"} 1"#,
+    ] {
+        assert!(metrics.contains(&format!("narad_http_requests_total{counted}")), "{counted} in {metrics}");
+    }
+    narad.stop().await;
+}
+
+/// The names that spans were given, each with its route.
+#[derive(Clone, Default)]
+struct Named(Arc<Mutex<Vec<(String, String)>>>);
+
+impl<S: Subscriber> Layer<S> for Named {
+    fn on_record(&self, _: &span::Id, values: &span::Record<'_>, _: layer::Context<'_, S>) {
+        let mut named = self.0.lock().unwrap();
+        values.record(&mut |field: &Field, value: &dyn Debug| {
+            let value = format!("{value:?}").trim_matches('"').to_owned();
+            match field.name() {
+                "otel.name" => named.push((value, String::new())),
+                "http.route" => named.last_mut().unwrap().1 = value,
+                _ => {}
+            }
+        });
+    }
+}
+
+/// In one thread, whose spans are looked at.
+#[tokio::test]
+async fn a_span_has_the_route_of_its_request_ones_own_and_the_brokers() {
+    let named = Named::default();
+    let _looking = tracing::subscriber::set_default(tracing_subscriber::registry().with(named.clone()));
+    let narad = start(|_| ()).await;
+    ask(&narad, Method::POST, "/mine/letters", "").await.is(200);
+    narad.get("/v1/topics/letters").await.is(200);
+    ask(&narad, Method::GET, "/nobodys", "").await.error(404);
+    narad.stop().await;
+    let requests =
+        named.0.lock().unwrap().iter().filter(|(_, route)| !route.is_empty()).cloned().collect::<Vec<_>>();
+    let expected = [
+        ("POST /mine/{topic}", "/mine/{topic}"),
+        ("GET /v1/topics/{topic}", "/v1/topics/{topic}"),
+        ("GET none", "none"),
+    ];
+    assert_eq!(requests, expected.map(|(name, route)| (name.to_owned(), route.to_owned())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_is_told_who_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    secure(&mut config);
+    let who = async |caller: Caller| caller.name().map_or_else(String::new, ToString::to_string);
+    let own = Builder::new().unwrap().routes(move |_| Router::new().route("/who", get(who)));
+    let server = own.start(config).await.unwrap();
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(30)).build().unwrap();
+    let narad = Secured(Narad { server, client, dir });
+    let root = narad.ask("admin", ROOT_PASSWORD, Method::GET, "/who", &Value::Null).await;
+    assert_eq!(root.is(200).text, "admin");
+    narad.0.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

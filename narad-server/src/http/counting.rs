@@ -12,6 +12,7 @@ use std::{
 use axum::{
     extract::{MatchedPath, Request},
     http::Method,
+    middleware::Next,
     response::Response,
 };
 use narad_core::metrics::{Histogram, WAIT_BOUNDS};
@@ -23,6 +24,13 @@ use crate::telemetry::{
     families::{Families, Labels},
     names, spans,
 };
+
+/// The route of a request that is none of anybody's.
+const NO_ROUTE: &str = "none";
+
+/// The route that has answered, of those beside the broker's own: in the answer's extensions.
+#[derive(Clone)]
+struct Beside(MatchedPath);
 
 /// Requests answered, by route (the pattern, never the path), method and status; and those under way.
 #[derive(Debug, Default)]
@@ -95,20 +103,36 @@ pub(super) async fn count<A: Future<Output = Response>>(
     let counts = &app.0.requests;
     let _in_flight = InFlight::new(&counts.in_flight);
     let (method, since) = (known(request.method()), Instant::now());
-    let matched = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
-    let (route, span) = (counts.route(matched), span(method, matched, &request));
-    let response = answer(request).instrument(span.clone()).await;
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let span = span(method, matched.as_ref().map(MatchedPath::as_str), &request);
+    let mut response = answer(request).instrument(span.clone()).await;
+    // Which of the routes beside the broker's own it is, their router alone finds out.
+    let found = matched.is_none().then(|| response.extensions_mut().remove::<Beside>()).flatten();
+    let route = matched.as_ref().or(found.as_ref().map(|Beside(matched)| matched));
+    let route = route.map_or(NO_ROUTE, MatchedPath::as_str);
+    if matched.is_none() {
+        spans::routed(&span, method, route);
+    }
     let status = response.status().as_u16();
     spans::answered(&span, status);
-    route.answered(method, status).observe(since.elapsed());
+    counts.route(route).answered(method, status).observe(since.elapsed());
+    response
+}
+
+/// Leaves the route that has answered in the answer, for [`count`].
+pub(super) async fn say_route(matched: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Some(matched) = matched {
+        response.extensions_mut().insert(Beside(matched));
+    }
     response
 }
 
 /// The request's span; none for those that ask how the server is, again and again.
-fn span(method: &'static str, route: &str, request: &Request) -> Span {
+fn span(method: &'static str, route: Option<&str>, request: &Request) -> Span {
     match route {
-        "/healthz" | "/readyz" | METRICS => Span::none(),
-        _ => spans::request(method, route, request.uri().path(), request.headers()),
+        Some("/healthz" | "/readyz" | METRICS) => Span::none(),
+        route => spans::request(method, route, request.uri().path(), request.headers()),
     }
 }
 

@@ -98,6 +98,13 @@ fn status_of(error: &BrokerError) -> (StatusCode, Option<u32>) {
     }
 }
 
+/// As the routes of `/v1` answer it, for handlers beside them: `{"error": "<what and which>"}` with its status.
+impl IntoResponse for BrokerError {
+    fn into_response(self) -> Response {
+        ApiError::from(self).into_response()
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(ErrorObject { error: self.message })).into_response();

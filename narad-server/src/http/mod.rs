@@ -34,7 +34,7 @@ use async_trait::async_trait;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    middleware::{Next, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -158,7 +158,10 @@ impl App {
     }
 
     fn served(self, routes: Router<Self>, others: Router, access: Access) -> Router {
-        let others = others.method_not_allowed_fallback(error::method_not_allowed).fallback(error::not_found);
+        let others = others
+            .method_not_allowed_fallback(error::method_not_allowed)
+            .layer(from_fn(counting::say_route))
+            .fallback(error::not_found);
         routes
             .method_not_allowed_fallback(error::method_not_allowed)
             .fallback_service(others)

@@ -19,14 +19,28 @@ type MakeRoutes = Box<dyn FnOnce(Broker) -> Router + Send>;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use axum::{Router, routing::get};
+/// use axum::{Router, extract::Path, routing::get};
 /// use narad_core::{origin, plugin::{NoConfig, RegistryError, SilentWake}};
-/// use narad_server::serve::Builder;
+/// use narad_server::{broker::{Broker, BrokerError}, security::Caller, serve::Builder};
+///
+/// /// How many partitions a topic has, for whoever may look at it.
+/// async fn width(broker: Broker, caller: Caller, name: &str) -> Result<String, BrokerError> {
+///     let topic = broker.topic(name).await?;
+///     if !caller.may_see(&topic) {
+///         return Err(BrokerError::Forbidden(format!("{name} is not yours to look at").into()));
+///     }
+///     Ok(topic.partitions.to_string())
+/// }
 ///
 /// fn broker() -> Result<Builder, RegistryError> {
 ///     let builder = Builder::new()?
 ///         .plugins(|registry| registry.wake(origin!(), "mine", |NoConfig {}, _| Ok(Arc::new(SilentWake))))?
-///         .routes(|broker| Router::new().route("/node", get(async move || broker.node_id().to_owned())));
+///         .routes(|broker| {
+///             let width = async move |caller: Caller, Path(name): Path<String>| {
+///                 width(broker, caller, &name).await
+///             };
+///             Router::new().route("/width/{topic}", get(width))
+///         });
 ///     Ok(builder)
 /// }
 /// # broker().unwrap();
@@ -36,7 +50,7 @@ type MakeRoutes = Box<dyn FnOnce(Broker) -> Router + Send>;
 /// command line of `narad`, which then knows these plugins: `serve`, `config schema`, `plugin ls`, `log dump`.
 pub struct Builder {
     registry: Registry,
-    routes: Option<MakeRoutes>,
+    routes: Vec<MakeRoutes>,
 }
 
 impl fmt::Debug for Builder {
@@ -56,7 +70,7 @@ impl Builder {
 
     /// With the plugins of `registry` and no others.
     pub fn with_plugins(registry: Registry) -> Self {
-        Self { registry, routes: None }
+        Self { registry, routes: Vec::new() }
     }
 
     /// Has `register` add plugins, such as the `register` function of a plugin's crate.
@@ -71,12 +85,20 @@ impl Builder {
         Ok(self)
     }
 
-    /// Routes beside the broker's own, which come first: a path that the broker has is the broker's. Whoever asks is
-    /// checked as for the broker's routes (credentials, hosts, origins, limits of size and time); what they may do is for
-    /// the routes to say. The handlers get the broker, as the routes of `/v1` do. A second call replaces the first.
+    /// Routes beside the broker's own, which come first: a path that the broker has is the broker's, and so is the answer
+    /// where there is no route. Further calls add further routes.
+    ///
+    /// Whoever asks is checked as for the broker's routes (credentials, hosts, origins, limits of size and time); what
+    /// they may do is for the routes to say: a handler that takes a [`Caller`](crate::security::Caller) is told who it is.
+    /// The handlers get the broker, as the routes of `/v1` do; its errors are answers, with the status that they have
+    /// there. Requests are counted, timed and traced by the path that `make` has given the route.
+    ///
+    /// # Panics
+    /// Not here, but at the start, as axum does: two of them have a path in common.
     #[must_use]
-    pub fn routes(self, make: impl FnOnce(Broker) -> Router + Send + 'static) -> Self {
-        Self { routes: Some(Box::new(make)), ..self }
+    pub fn routes(mut self, make: impl FnOnce(Broker) -> Router + Send + 'static) -> Self {
+        self.routes.push(Box::new(make));
+        self
     }
 
     /// What is registered.
@@ -90,8 +112,12 @@ impl Builder {
     /// As [`Server::start`].
     pub async fn start(self, config: Config) -> Result<Server, ServeError> {
         let Self { registry, routes } = self;
-        let routes = routes.unwrap_or_else(|| Box::new(|_| Router::new()));
-        Server::start_built(config, registry, routes).await
+        let all = |broker: Broker| {
+            // A fallback of one's own is never asked, and two of them could not be merged.
+            let made = routes.into_iter().map(|make| make(broker.clone()).reset_fallback());
+            made.fold(Router::new(), Router::merge)
+        };
+        Server::start_built(config, registry, all).await
     }
 
     /// Runs the server until SIGTERM or SIGINT, with the settings of the file, the environment and `overrides`: see

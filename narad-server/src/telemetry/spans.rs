@@ -42,8 +42,9 @@ impl Operation {
     }
 }
 
-/// The span of a request: of the trace that its `traceparent` names, if it has one.
-pub fn request(method: &'static str, route: &str, path: &str, headers: &HeaderMap) -> Span {
+/// The span of a request: of the trace that its `traceparent` names, if it has one. A `route` that is not known yet is
+/// said later, by [`routed`].
+pub fn request(method: &'static str, route: Option<&str>, path: &str, headers: &HeaderMap) -> Span {
     let span = tracing::debug_span!(
         parent: None,
         "request",
@@ -51,18 +52,28 @@ pub fn request(method: &'static str, route: &str, path: &str, headers: &HeaderMa
         otel.kind = "server",
         otel.status_code = Empty,
         http.request.method = method,
-        http.route = route,
+        http.route = Empty,
         url.path = path,
         http.response.status_code = Empty,
     );
     if !span.is_disabled() {
-        span.record("otel.name", format!("{method} {route}").as_str());
+        if let Some(route) = route {
+            routed(&span, method, route);
+        }
         if let Some(parent) = parent(headers) {
             // Refused only for a span that has begun already.
             let _ = span.set_parent(Context::new().with_remote_span_context(parent));
         }
     }
     span
+}
+
+/// The request is one of `route`.
+pub fn routed(span: &Span, method: &'static str, route: &str) {
+    if !span.is_disabled() {
+        span.record("otel.name", format!("{method} {route}").as_str());
+        span.record("http.route", route);
+    }
 }
 
 /// The request was answered.
