@@ -102,3 +102,15 @@ async fn completions_know_every_subcommand() {
     }
     assert_eq!(narad("", &["completions", "sh"], b"").await.status, 2);
 }
+
+#[test]
+fn a_broker_of_ones_own_speaks_under_its_own_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("my-broker");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_narad"), &own).unwrap();
+    let run = |arguments: &[&str]| std::process::Command::new(&own).args(arguments).output().unwrap();
+    let script = String::from_utf8(run(&["completions", "bash"]).stdout).unwrap();
+    assert!(script.contains("my-broker") && !script.contains("_narad()"), "{script}");
+    let complaint = String::from_utf8(run(&["topic", "ls", "--server", "127.0.0.1:1"]).stderr).unwrap();
+    assert!(complaint.starts_with("my-broker: "), "{complaint}");
+}

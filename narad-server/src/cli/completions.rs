@@ -5,7 +5,7 @@ use clap_complete::{Shell, generate};
 
 use super::{
     error::{CliError, Outcome},
-    output::Output,
+    output::{Output, program},
 };
 
 /// For which shell.
@@ -21,7 +21,7 @@ pub(super) struct CompletionsArgs {
 /// Carries the command out.
 pub(super) fn run(args: CompletionsArgs, out: &mut Output) -> Result<Outcome, CliError> {
     let mut script = Vec::new();
-    generate(args.shell, &mut super::Args::command(), "narad", &mut script);
+    generate(args.shell, &mut super::Args::command(), program(), &mut script);
     out.line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(Outcome::Complete)
 }

@@ -7,6 +7,7 @@
 use std::{
     fmt::{Display, Write as _},
     io::{self, BufWriter, IsTerminal, Write},
+    path::Path,
 };
 
 use rustix::{
@@ -109,10 +110,17 @@ pub(crate) async fn nobody_reads() {
     }
 }
 
+/// What the program is called: `narad`, or as somebody has called a broker of their own.
+pub(crate) fn program() -> String {
+    let called =
+        std::env::args_os().next().and_then(|path| Some(Path::new(&path).file_stem()?.to_str()?.to_owned()));
+    called.unwrap_or_else(|| "narad".to_owned())
+}
+
 /// Says on standard error what went wrong: `narad: ...`, or `{"error": ...}` for programs.
 pub(crate) fn complain(format: Format, problem: impl Display) {
     let line = match format {
-        Format::Human => format!("narad: {problem}"),
+        Format::Human => format!("{}: {problem}", program()),
         Format::Json => serde_json::json!({ "error": problem.to_string() }).to_string(),
     };
     // A closed standard error leaves nobody to tell.
