@@ -14,6 +14,7 @@ use narad_core::{
     runtime::Runtime,
     testkit::{ManualClock, SimDisk, conformance},
 };
+use narad_server::broker::BrokerError;
 use serde_json::{Value, json};
 
 const GUIDE: &str = include_str!("../../docs/plugins.md");
@@ -51,6 +52,7 @@ impl RetentionPolicy for Records {
 enum Mine {
     Well,
     RefusesToEncode,
+    PanicsToEncode,
     RefusesToDecode,
     DecodesLess,
     LacksAKey,
@@ -61,12 +63,13 @@ impl Codec for Mine {
         number(5001)
     }
     fn name(&self) -> &str {
-        if *self == Self::RefusesToEncode { "refuses" } else { "mine" }
+        if matches!(self, Self::RefusesToEncode | Self::PanicsToEncode) { "refuses" } else { "mine" }
     }
     fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
         if *self == Self::RefusesToEncode {
             return Err("not today".into());
         }
+        assert!(*self != Self::PanicsToEncode, "on purpose");
         out.extend_from_slice(raw);
         Ok(())
     }
@@ -192,6 +195,19 @@ fn what_is_said_of_frames() {
         is_told(&log.read(Offset::from(7_u32)).expect_err("it cannot be read").to_string());
         log.close().unwrap();
     }
-    let log = open(Arc::new(Mine::RefusesToEncode));
-    is_told(&commit(&log).expect_err("it cannot be encoded").to_string());
+    for writer in [Mine::RefusesToEncode, Mine::PanicsToEncode] {
+        let log = open(Arc::new(writer));
+        is_told(&commit(&log).expect_err("it cannot be encoded").to_string());
+        log.close().unwrap();
+    }
+}
+
+#[test]
+fn what_is_said_of_a_topic_whose_plugin_is_not_there() {
+    let mut registry = Registry::new();
+    narad_codecs::register(&mut registry).unwrap();
+    let context = PluginContext::new(LogIdentity::named("orders"));
+    let missing = registry.build_codec(&json!("mine"), &context).expect_err("it is not there");
+    let unserved = BrokerError::Unserved { topic: "orders".into(), source: Arc::new(missing) };
+    is_told(&unserved.to_string());
 }
