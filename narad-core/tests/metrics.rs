@@ -13,7 +13,7 @@ use narad_core::{
     testkit::{ManualClock, SimDisk},
 };
 
-/// Fails or panics on what begins with `f` or `p`.
+/// Fails or panics on what ends with `f` or `p`, and gives back a byte less of what ends with `l`.
 #[derive(Debug)]
 struct Moody;
 
@@ -35,7 +35,8 @@ impl Codec for Moody {
         }
     }
     fn decode(&self, _: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(stored);
+        let lost = usize::from(stored.last() == Some(&b'l'));
+        out.extend_from_slice(&stored[lost..]);
         Ok(())
     }
 }
@@ -71,14 +72,20 @@ fn a_log_counts_its_fsyncs_and_its_writes_and_every_call_into_its_codec() {
 
     log.read(0u32.into()).unwrap();
     assert_eq!(calls(&runtime, "decode"), (1, 0));
+    let lost = log.commit(Batch::of(b"", b"some is lost: l")).unwrap();
+    log.close().unwrap();
+    let log = Log::open(&runtime, dir, LogOptions::new("orders", Arc::new(Moody))).unwrap();
+    log.read(lost.start).unwrap_err();
+    let (made, failed) = calls(&runtime, "decode");
+    assert!(failed > 0 && made - failed == 1, "a wrong answer is a failure as well: {failed} of {made}");
 
     // Closed for being idle and opened again, it goes on where it was.
     log.close().unwrap();
     let log = Log::open(&runtime, dir, LogOptions::new("orders", Arc::new(Moody))).unwrap();
     log.commit(Batch::of(b"", b"good again")).unwrap();
-    assert_eq!(counted[0].fsyncs().unwrap().count(), 3);
+    assert_eq!(counted[0].fsyncs().unwrap().count(), 4);
     let recovered = counted[0].recovered();
-    assert_eq!((recovered.opens, recovered.cut_bytes, recovered.gaps), (2, 0, 0));
+    assert_eq!((recovered.opens, recovered.cut_bytes, recovered.gaps), (3, 0, 0));
     assert!(recovered.scanned_bytes > 0);
 }
 

@@ -1,7 +1,11 @@
 //! docs/plugins.md: what it says that goes wrong is what is said. Its Rust is compiled and run as documentation tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
 
-use std::{path::Path, sync::Arc};
+use std::{
+    fmt::Debug,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use narad_core::{
     format::{Batch, CodecNumber, Offset},
@@ -16,6 +20,11 @@ use narad_core::{
 };
 use narad_server::broker::BrokerError;
 use serde_json::{Value, json};
+use tracing::{Event, Subscriber, field::Field};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt},
+};
 
 const GUIDE: &str = include_str!("../../docs/plugins.md");
 
@@ -55,6 +64,8 @@ enum Mine {
     PanicsToEncode,
     RefusesToDecode,
     DecodesLess,
+    DecodesOther,
+    PanicsToDecode,
     LacksAKey,
 }
 
@@ -77,6 +88,8 @@ impl Codec for Mine {
         match self {
             Self::RefusesToDecode => return Err("another key".into()),
             Self::DecodesLess => {}
+            Self::DecodesOther => out.resize(out.len() + stored.len(), 0xFF),
+            Self::PanicsToDecode => panic!("on purpose"),
             Self::LacksAKey => return Err(Lacking::new("the frame needs key 2").into()),
             _ => out.extend_from_slice(stored),
         }
@@ -198,6 +211,44 @@ fn what_is_said_of_frames() {
     for writer in [Mine::RefusesToEncode, Mine::PanicsToEncode] {
         let log = open(Arc::new(writer));
         is_told(&commit(&log).expect_err("it cannot be encoded").to_string());
+        log.close().unwrap();
+    }
+}
+
+/// What is logged, a line each.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Logged {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = String::new();
+        event.record(&mut |field: &Field, value: &dyn Debug| line += &format!("{field}={value:?} "));
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[test]
+fn whatever_is_wrong_with_what_a_codec_gives_back_the_log_names_the_codec() {
+    let (disk, clock) = (SimDisk::new(1), ManualClock::new());
+    let runtime = Runtime::driven_by_hand(Arc::new(disk), Arc::new(clock));
+    let open = |codec: Mine| {
+        Log::open(&runtime, Path::new("orders-log"), LogOptions::new("orders", Arc::new(codec))).unwrap()
+    };
+    let log = open(Mine::Well);
+    let offsets = log.commit(Batch::of(b"key", b"payload")).unwrap();
+    log.close().unwrap();
+    for codec in
+        [Mine::RefusesToDecode, Mine::DecodesLess, Mine::DecodesOther, Mine::PanicsToDecode, Mine::LacksAKey]
+    {
+        let logged = Logged::default();
+        let lines = logged.0.clone();
+        let log = open(codec);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(logged), || {
+            log.read(offsets.start).expect_err("it cannot be read");
+        });
+        let lines = lines.lock().unwrap();
+        let named = lines.iter().any(|line| line.contains("codec=\"mine\"") && line.contains("log=orders"));
+        assert!(named, "{codec:?}: {lines:?}");
         log.close().unwrap();
     }
 }

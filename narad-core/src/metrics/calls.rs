@@ -41,7 +41,7 @@ impl PluginCalls {
         self.durations.snapshot()
     }
 
-    /// Calls that answered an error or panicked.
+    /// Calls that answered an error or what they must not, or panicked.
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
@@ -56,9 +56,14 @@ impl PluginCalls {
 
     /// Makes a call that can fail.
     pub(crate) fn time_fallible<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.time_judged(call, Result::is_ok)
+    }
+
+    /// Makes a call whose answer may be one that counts as a failure.
+    pub(crate) fn time_judged<T>(&self, call: impl FnOnce() -> T, is_good: impl FnOnce(&T) -> bool) -> T {
         let mut running = Running { calls: self, since: self.clock.monotonic(), failed: true };
         let answer = call();
-        running.failed = answer.is_err();
+        running.failed = !is_good(&answer);
         answer
     }
 }

@@ -64,7 +64,14 @@ impl Codec for TimedCodec {
     }
 
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        self.decode.time_fallible(|| self.inner.decode(frame, stored, out))
+        let before = out.len();
+        let decode = || {
+            let answer = self.inner.decode(frame, stored, out);
+            (answer, out.len().checked_sub(before))
+        };
+        // The engine takes no other length, so this was no good answer either.
+        let stated = Some(frame.uncompressed_len as usize);
+        self.decode.time_judged(decode, |(answer, appended)| answer.is_ok() && *appended == stated).0
     }
 
     fn wants_sample(&self) -> bool {

@@ -81,6 +81,10 @@ impl DecodedFrame {
         match decoded {
             Ok(Ok(())) if raw.len() == header.uncompressed_len as usize => {}
             Ok(Ok(())) => {
+                tracing::error!(
+                    %log, codec = codec.name(), base = %header.base, stated = header.uncompressed_len, decoded = raw.len(),
+                    "a codec gave back another length than it was given"
+                );
                 return Err(Unreadable::Corrupt("the codec returned another length than the header states"));
             }
             Ok(Err(error)) => {
@@ -95,7 +99,9 @@ impl DecodedFrame {
                 return Err(Unreadable::Corrupt("the codec panicked"));
             }
         }
-        Self::new(header.base, header.count, Bytes::from(raw))
+        Self::new(header.base, header.count, Bytes::from(raw)).inspect_err(|_| {
+            tracing::error!(%log, codec = codec.name(), base = %header.base, "what a codec gave back are no records");
+        })
     }
 
     /// The first offset.
