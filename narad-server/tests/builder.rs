@@ -4,11 +4,7 @@
 mod http_support;
 mod secured;
 
-use std::{
-    fmt::Debug,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -28,8 +24,6 @@ use narad_server::{
 use reqwest::Method;
 use secured::{ROOT_PASSWORD, Secured, secure};
 use serde_json::Value;
-use tracing::{Subscriber, field::Field, span};
-use tracing_subscriber::{Layer, layer, layer::SubscriberExt};
 
 fn builder() -> Builder {
     Builder::new().unwrap().routes(|broker| {
@@ -109,44 +103,6 @@ async fn own_routes_add_up_and_are_counted_by_their_path() {
         assert!(metrics.contains(&format!("narad_http_requests_total{counted}")), "{counted} in {metrics}");
     }
     narad.stop().await;
-}
-
-/// The names that spans were given, each with its route.
-#[derive(Clone, Default)]
-struct Named(Arc<Mutex<Vec<(String, String)>>>);
-
-impl<S: Subscriber> Layer<S> for Named {
-    fn on_record(&self, _: &span::Id, values: &span::Record<'_>, _: layer::Context<'_, S>) {
-        let mut named = self.0.lock().unwrap();
-        values.record(&mut |field: &Field, value: &dyn Debug| {
-            let value = format!("{value:?}").trim_matches('"').to_owned();
-            match field.name() {
-                "otel.name" => named.push((value, String::new())),
-                "http.route" => named.last_mut().unwrap().1 = value,
-                _ => {}
-            }
-        });
-    }
-}
-
-/// In one thread, whose spans are looked at.
-#[tokio::test]
-async fn a_span_has_the_route_of_its_request_ones_own_and_the_brokers() {
-    let named = Named::default();
-    let _looking = tracing::subscriber::set_default(tracing_subscriber::registry().with(named.clone()));
-    let narad = start(|_| ()).await;
-    ask(&narad, Method::POST, "/mine/letters", "").await.is(200);
-    narad.get("/v1/topics/letters").await.is(200);
-    ask(&narad, Method::GET, "/nobodys", "").await.error(404);
-    narad.stop().await;
-    let requests =
-        named.0.lock().unwrap().iter().filter(|(_, route)| !route.is_empty()).cloned().collect::<Vec<_>>();
-    let expected = [
-        ("POST /mine/{topic}", "/mine/{topic}"),
-        ("GET /v1/topics/{topic}", "/v1/topics/{topic}"),
-        ("GET none", "none"),
-    ];
-    assert_eq!(requests, expected.map(|(name, route)| (name.to_owned(), route.to_owned())));
 }
 
 #[tokio::test(flavor = "multi_thread")]

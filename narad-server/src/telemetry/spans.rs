@@ -58,7 +58,8 @@ pub fn request(method: &'static str, route: Option<&str>, path: &str, headers: &
     );
     if !span.is_disabled() {
         if let Some(route) = route {
-            routed(&span, method, route);
+            span.record("otel.name", format!("{method} {route}").as_str());
+            span.record("http.route", route);
         }
         if let Some(parent) = parent(headers) {
             // Refused only for a span that has begun already.
@@ -68,10 +69,11 @@ pub fn request(method: &'static str, route: Option<&str>, path: &str, headers: &
     span
 }
 
-/// The request is one of `route`.
+/// The request, which runs, is one of `route`: what its [`request`] could not know.
 pub fn routed(span: &Span, method: &'static str, route: &str) {
     if !span.is_disabled() {
-        span.record("otel.name", format!("{method} {route}").as_str());
+        // The name of a span that has begun is no field of it any more.
+        span.context().span().update_name(format!("{method} {route}"));
         span.record("http.route", route);
     }
 }
