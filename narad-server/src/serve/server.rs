@@ -27,6 +27,9 @@ use crate::{
 /// When each of those hangs in the disk, there are some left for the produce log and for reads, those of one topic
 /// with many partitions included.
 const IO_WORKERS: usize = 48;
+/// Memory for decoded frames: those that are on their way from the produce log to their partitions and from there to
+/// consumers that keep up. What is read further back is in the system's cache.
+const CACHE_BYTES: usize = 32 << 20;
 /// Connections to the metrics' own listener, at most.
 const METRICS_CONNECTIONS: u32 = 64;
 
@@ -62,6 +65,7 @@ impl Server {
         let bound = Bound::all(&config).await?;
         let mut options = RuntimeOptions::default();
         options.workers = IO_WORKERS;
+        options.cache_bytes = CACHE_BYTES;
         let broker = Broker::open(Runtime::new(options), registry, &config).await.map_err(why)?;
         let routes = routes(broker.clone());
         Self::listen_on(Ok(bound), broker, config, routes).await
