@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs, reason = "a test")]
 
 mod http_support;
+mod secured;
 
 use std::{
     fs,
@@ -12,6 +13,8 @@ use std::{
 };
 
 use http_support::Narad;
+use reqwest::Method;
+use secured::{ROOT_PASSWORD, Secured};
 use serde_json::{Value, json};
 
 const ONE: &str = "1:b25lb25lb25lb25lb25lb25lb25lb25lb25lb25lb24=";
@@ -114,4 +117,37 @@ async fn the_log_commands_read_it_with_the_keys_and_call_it_no_damage_without() 
         let (ok, _, said) = log_command("verify", dir.path(), keys);
         assert!(ok && !said.contains("DAMAGED"), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_admin_says_where_keys_are() {
+    const PASSWORD: &str = "correct horse";
+    let keys = Keys::new();
+    keys.hold(&[ONE]);
+    let narad = Secured::start().await;
+    narad.user("ann", PASSWORD, json!([{ "action": "create", "patterns": ["*"] }])).await;
+    let with = |source: Value| json!({ "name": "aead", "keys": source });
+    let create = async |who: &str, password: &str, name: &str, codec: Value| {
+        let topic = json!({ "name": name, "codec": codec });
+        narad.ask(who, password, Method::POST, "/v1/topics", &topic).await
+    };
+    // Whether there is such a file, whether it holds keys, and whether it is a file at all: the answers are alike.
+    let mut said = Vec::new();
+    for source in [json!({ "file": keys.path() }), json!({ "file": "/nowhere" }), json!({ "env": "PATH" })] {
+        said.push(create("ann", PASSWORD, "hers", with(source)).await.error(400));
+    }
+    said.dedup();
+    assert!(said.len() == 1 && said[0].contains("only an admin"), "{said:?}");
+
+    let codec = with(json!({ "file": keys.path() }));
+    create("ann", PASSWORD, "hers", json!("zstd")).await.is(201);
+    let change = async |who: &str, password: &str, body: Value| {
+        narad.ask(who, password, Method::PATCH, "/v1/topics/hers", &body).await
+    };
+    change("ann", PASSWORD, json!({ "codec": codec })).await.error(400);
+    change("admin", ROOT_PASSWORD, json!({ "codec": codec })).await.is(200);
+    // She may send along what the topic has, and change the rest.
+    change("ann", PASSWORD, json!({ "codec": codec, "retention_ms": 0 })).await.is(200);
+    change("ann", PASSWORD, json!({ "codec": with(json!({ "env": "PATH" })) })).await.error(400);
+    narad.stop().await;
 }

@@ -5,8 +5,9 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    Codec, CodecSet, LogIdentity, PluginDir, PluginKind, PluginPlace, RegistryError, RetentionPolicy,
-    SyncPolicy, WakeNotifier, dir::Alone,
+    Codec, CodecSet, LogIdentity, PluginDir, PluginFiles, PluginKind, PluginPlace, RegistryError,
+    RetentionPolicy, SyncPolicy, WakeNotifier,
+    dir::{Alone, InPlace},
 };
 use crate::disk::Disk;
 
@@ -66,10 +67,12 @@ pub struct PluginContext<'a> {
     /// The log, or partition 0 of the topic where the plugin serves all of its partitions. A wake notifier that serves
     /// all logs of a broker gets the broker's name.
     pub log: LogIdentity,
-    place: Option<Arc<dyn PluginPlace>>,
+    files: Option<Arc<dyn PluginFiles>>,
     dir: Option<PluginDir>,
     nursery: Option<&'a dyn Nursery>,
     depth: u8,
+    /// The configuration is a stranger's.
+    is_from_outside: bool,
     /// The plugin is to be in a set of codecs that stands in another codec.
     to_be_readable: bool,
 }
@@ -88,7 +91,15 @@ impl PluginContext<'static> {
     /// The context for a log, in which plugins have no directory: for a log that stands alone, or to see whether a
     /// configuration fits.
     pub fn new(log: LogIdentity) -> Self {
-        Self { log, place: None, dir: None, nursery: None, depth: 0, to_be_readable: false }
+        Self {
+            log,
+            files: None,
+            dir: None,
+            nursery: None,
+            depth: 0,
+            is_from_outside: false,
+            to_be_readable: false,
+        }
     }
 }
 
@@ -96,7 +107,14 @@ impl<'a> PluginContext<'a> {
     /// The same with directories for plugins in `place`.
     #[must_use]
     pub fn in_place(self, place: Arc<dyn PluginPlace>) -> Self {
-        Self { place: Some(place), ..self }
+        self.keeping_in(Arc::new(InPlace(place)))
+    }
+
+    /// The same with `files` for what the plugins keep that are built with it, in place of their own directories beside the
+    /// data: for a plugin that builds others in itself.
+    #[must_use]
+    pub fn keeping_in(self, files: Arc<dyn PluginFiles>) -> Self {
+        Self { files: Some(files), ..self }
     }
 
     /// The same with directories for plugins below `dir`, which is made with the first file that one keeps: for a log that
@@ -104,6 +122,20 @@ impl<'a> PluginContext<'a> {
     #[must_use]
     pub fn in_dir(self, disk: Arc<dyn Disk>, dir: impl Into<PathBuf>) -> Self {
         self.in_place(Arc::new(Alone::new(disk, dir.into())))
+    }
+
+    /// The same for a configuration that comes from somebody who has no say over the machine, as the owner of a topic who is
+    /// no admin.
+    #[must_use]
+    pub fn from_outside(self) -> Self {
+        Self { is_from_outside: true, ..self }
+    }
+
+    /// Whether the configuration comes from somebody who has no say over the machine. A plugin then refuses to look at a
+    /// file, a variable or an address because the configuration names it: its answer would tell what is there. Asked when a
+    /// configuration is taken; one that was taken once is built without.
+    pub fn is_from_outside(&self) -> bool {
+        self.is_from_outside
     }
 
     /// The plugin's own directory. Absent when there is nowhere to keep anything: in a log that stands alone and was given
@@ -177,10 +209,11 @@ impl<'a> PluginContext<'a> {
     pub(super) fn for_plugin<'b>(&self, plugin: &str, nursery: &'b dyn Nursery) -> PluginContext<'b> {
         PluginContext {
             log: self.log.clone(),
-            place: self.place.clone(),
-            dir: self.place.clone().map(|place| PluginDir::new(place, plugin)),
+            files: self.files.clone(),
+            dir: self.files.clone().map(|files| PluginDir::new(files, plugin)),
             nursery: Some(nursery),
             depth: self.depth.saturating_add(1),
+            is_from_outside: self.is_from_outside,
             to_be_readable: self.to_be_readable,
         }
     }

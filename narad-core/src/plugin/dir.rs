@@ -41,6 +41,37 @@ pub trait PluginPlace: std::fmt::Debug + Send + Sync + 'static {
     fn change(&self, visit: Visit<'_>) -> Result<()>;
 }
 
+/// What keeps the files of plugins, each plugin's apart from the others'. The store does it for those that it builds; a
+/// plugin that builds others in itself may do it for them ([`PluginContext::keeping_in`](super::PluginContext::keeping_in)),
+/// as one must that encrypts what they are shown.
+///
+/// Each call promises what the method of [`PluginDir`] of its name does, and fails as that one.
+pub trait PluginFiles: std::fmt::Debug + Send + Sync + 'static {
+    /// The names of `plugin`'s files, sorted.
+    ///
+    /// # Errors
+    /// As [`PluginDir::list`].
+    fn list(&self, plugin: &str) -> Result<Vec<String>>;
+
+    /// The content of one of them; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// As [`PluginDir::read`].
+    fn read(&self, plugin: &str, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Makes `bytes` the content of one of them, durably, and whole or not at all.
+    ///
+    /// # Errors
+    /// As [`PluginDir::write`].
+    fn write(&self, plugin: &str, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Removes one of them, durably.
+    ///
+    /// # Errors
+    /// As [`PluginDir::remove`].
+    fn remove(&self, plugin: &str, name: &str) -> Result<()>;
+}
+
 /// A plugin's own directory beside the data: `topics/<topic>/plugins/<plugin>/`. Cheap to clone.
 ///
 /// It is for a few small files, such as dictionaries: each at most 4 MiB ([`MAX_PLUGIN_FILE_BYTES`]), 256 of them at most
@@ -52,14 +83,14 @@ pub trait PluginPlace: std::fmt::Debug + Send + Sync + 'static {
 /// topic share it.
 #[derive(Debug, Clone)]
 pub struct PluginDir {
-    place: Arc<dyn PluginPlace>,
+    files: Arc<dyn PluginFiles>,
     plugin: Arc<str>,
 }
 
 impl PluginDir {
-    /// The directory of `plugin` in `place`; `plugin` is a name that a registry takes.
-    pub(super) fn new(place: Arc<dyn PluginPlace>, plugin: &str) -> Self {
-        Self { place, plugin: plugin.into() }
+    /// The directory of `plugin` among `files`; `plugin` is a name that a registry takes.
+    pub(super) fn new(files: Arc<dyn PluginFiles>, plugin: &str) -> Self {
+        Self { files, plugin: plugin.into() }
     }
 
     /// The names of the files, sorted. Those that a crash left unfinished are not among them.
@@ -67,12 +98,7 @@ impl PluginDir {
     /// # Errors
     /// `Io`; `Unusable` for something else than a directory in its place.
     pub fn list(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        self.place.look(&mut |disk, parent| {
-            names = names_in(disk, &parent.join(&*self.plugin))?;
-            Ok(())
-        })?;
-        Ok(names)
+        self.files.list(&self.plugin)
     }
 
     /// The content of a file; `None` when there is none of that name.
@@ -82,13 +108,7 @@ impl PluginDir {
     /// place; `Io`.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         check_file_name(name)?;
-        let mut content = None;
-        self.place.look(&mut |disk, parent| {
-            let dir = parent.join(&*self.plugin);
-            content = if is_directory(disk, &dir)? { content_of(disk, &dir.join(name))? } else { None };
-            Ok(())
-        })?;
-        Ok(content)
+        self.files.read(&self.plugin, name)
     }
 
     /// Makes `bytes` the content of a file, whether it was there or not. When this has returned `Ok`, that survives a
@@ -104,8 +124,46 @@ impl PluginDir {
                 format!("{name} has {} bytes; at most {MAX_PLUGIN_FILE_BYTES} are kept", bytes.len());
             return Err(Error::InvalidArgument { name: "plugin file", reason });
         }
-        self.place.change(&mut |disk, parent| {
-            let dir = parent.join(&*self.plugin);
+        self.files.write(&self.plugin, name, bytes)
+    }
+
+    /// Removes a file, durably. One that is not there is no error.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that no file can have; `Io`, after which it may be there still.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        check_file_name(name)?;
+        self.files.remove(&self.plugin, name)
+    }
+}
+
+/// A directory for each plugin in a place.
+#[derive(Debug)]
+pub(super) struct InPlace(pub(super) Arc<dyn PluginPlace>);
+
+impl PluginFiles for InPlace {
+    fn list(&self, plugin: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.0.look(&mut |disk, parent| {
+            names = names_in(disk, &parent.join(plugin))?;
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    fn read(&self, plugin: &str, name: &str) -> Result<Option<Vec<u8>>> {
+        let mut content = None;
+        self.0.look(&mut |disk, parent| {
+            let dir = parent.join(plugin);
+            content = if is_directory(disk, &dir)? { content_of(disk, &dir.join(name))? } else { None };
+            Ok(())
+        })?;
+        Ok(content)
+    }
+
+    fn write(&self, plugin: &str, name: &str, bytes: &[u8]) -> Result<()> {
+        self.0.change(&mut |disk, parent| {
+            let dir = parent.join(plugin);
             make_directory(disk, &dir)?;
             let names = names_in(disk, &dir)?;
             if names.len() >= MAX_PLUGIN_FILES && !names.iter().any(|other| other == name) {
@@ -117,14 +175,9 @@ impl PluginDir {
         })
     }
 
-    /// Removes a file, durably. One that is not there is no error.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a name that no file can have; `Io`, after which it may be there still.
-    pub fn remove(&self, name: &str) -> Result<()> {
-        check_file_name(name)?;
-        self.place.change(&mut |disk, parent| {
-            let dir = parent.join(&*self.plugin);
+    fn remove(&self, plugin: &str, name: &str) -> Result<()> {
+        self.0.change(&mut |disk, parent| {
+            let dir = parent.join(plugin);
             if !is_directory(disk, &dir)? {
                 return Ok(());
             }

@@ -19,7 +19,7 @@ mod wake;
 
 pub use codec::{Codec, CodecSet, FrameContext, Sample};
 pub use context::{MAX_NESTING, PluginContext};
-pub use dir::{MAX_PLUGIN_FILE_BYTES, MAX_PLUGIN_FILES, PluginDir, PluginPlace, Visit};
+pub use dir::{MAX_PLUGIN_FILE_BYTES, MAX_PLUGIN_FILES, PluginDir, PluginFiles, PluginPlace, Visit};
 pub use identity::{Incarnation, LogIdentity, PartitionId};
 pub use lacking::Lacking;
 pub use pool::Pool;

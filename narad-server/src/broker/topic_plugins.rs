@@ -151,18 +151,18 @@ impl Plugins {
         &self.settings.codec
     }
 
-    /// Whether a topic can have that codec.
+    /// Whether a topic can have that codec. Who is no admin may not have a plugin look where the codec's settings say.
     ///
     /// # Errors
     /// `Invalid` says what does not fit.
-    pub(super) fn check_codec(&self, spec: &Value) -> Result<(), BrokerError> {
+    pub(super) fn check_codec(&self, spec: &Value, by_admin: bool) -> Result<(), BrokerError> {
         check_size("codec", spec)?;
-        let built = self.registry.build_codec(spec, &probe());
+        let built = self.registry.build_codec(spec, &probe(by_admin));
         built.map(drop).map_err(|error| BrokerError::invalid("codec", error.to_string()))
     }
 
-    /// What a topic keeps of a retention that was asked for: milliseconds are the argument of the policy `age`, whatever
-    /// topics have that ask for none.
+    /// What a topic keeps of a retention that was asked for, as [`check_codec`](Self::check_codec) takes a codec:
+    /// milliseconds are the argument of the policy `age`, whatever topics have that ask for none.
     ///
     /// # Errors
     /// `Invalid` says what does not fit.
@@ -170,6 +170,7 @@ impl Plugins {
         &self,
         ms: Option<u64>,
         policy: Option<Value>,
+        by_admin: bool,
     ) -> Result<OwnRetention, BrokerError> {
         let policy = match (ms, policy) {
             (Some(_), Some(_)) => {
@@ -182,7 +183,7 @@ impl Plugins {
             (None, Some(policy)) => policy,
         };
         check_size("retention", &policy)?;
-        let built = self.registry.build_retention(&policy, &probe());
+        let built = self.registry.build_retention(&policy, &probe(by_admin));
         built.map_err(|error| BrokerError::invalid("retention", error.to_string()))?;
         if plugin_name(&policy) != Some(AGE) {
             return Ok(OwnRetention { ms: None, policy: Some(policy) });
@@ -194,8 +195,9 @@ impl Plugins {
 }
 
 /// Without a directory: nothing is to be kept of a configuration that is only checked.
-fn probe() -> PluginContext<'static> {
-    PluginContext::new(LogIdentity::partition("probe", Incarnation::new(0), PartitionId(0)))
+fn probe(by_admin: bool) -> PluginContext<'static> {
+    let context = PluginContext::new(LogIdentity::partition("probe", Incarnation::new(0), PartitionId(0)));
+    if by_admin { context } else { context.from_outside() }
 }
 
 fn check_size(name: &'static str, spec: &Value) -> Result<(), BrokerError> {

@@ -37,6 +37,8 @@ pub struct NewTopic {
     pub max_in_flight_per_partition: Option<u32>,
     /// Messages acked out of order in one partition.
     pub max_acked_ahead_per_partition: Option<u32>,
+    /// Whoever asks for it has no say over the machine: its plugins may not look where their settings say.
+    pub from_outside: bool,
     /// The user that is to own it.
     pub owner: Option<Arc<str>>,
     /// A JSON Schema that every message must be valid against.
@@ -61,6 +63,8 @@ pub struct TopicEdit {
     pub settings: TopicChange,
     /// A new codec for later frames: a plugin's name, or an object with a `name`.
     pub codec: Option<Value>,
+    /// Whoever asks for it has no say over the machine: new plugins may not look where their settings say.
+    pub from_outside: bool,
     /// A new version of the schema, which must take all that the current one takes.
     pub schema: Option<String>,
     /// The version of the schema that the new one was made from.
@@ -106,8 +110,9 @@ impl Broker {
     }
 
     pub(super) async fn checked(&self, new: NewTopic, id: Incarnation) -> Result<Topic, BrokerError> {
-        let retention = self.own_retention(new.retention_ms, new.retention).await?;
-        self.check_codec(new.codec.as_ref()).await?;
+        let by_admin = !new.from_outside;
+        let retention = self.own_retention(new.retention_ms, new.retention, by_admin).await?;
+        self.check_codec(new.codec.as_ref(), by_admin).await?;
         let defaults = &self.0.defaults;
         let name = TopicName::new(&new.name).map_err(|_| BrokerError::TopicName(new.name.clone()))?;
         check_topic_name(&new.name).map_err(|error| BrokerError::invalid("name", error.to_string()))?;
@@ -139,18 +144,19 @@ impl Broker {
         &self,
         ms: Option<u64>,
         policy: Option<Value>,
+        by_admin: bool,
     ) -> Result<OwnRetention, BrokerError> {
         let ms = ms.map(check_retention).transpose()?;
         let plugins = Arc::clone(self.0.catalog.plugins());
-        let own = blocking(move || plugins.own_retention(ms, policy)).await??;
+        let own = blocking(move || plugins.own_retention(ms, policy, by_admin)).await??;
         own.ms.map(check_retention).transpose()?;
         Ok(own)
     }
 
-    async fn check_codec(&self, codec: Option<&Value>) -> Result<(), BrokerError> {
+    async fn check_codec(&self, codec: Option<&Value>, by_admin: bool) -> Result<(), BrokerError> {
         let Some(codec) = codec.cloned() else { return Ok(()) };
         let plugins = Arc::clone(self.0.catalog.plugins());
-        blocking(move || plugins.check_codec(&codec)).await?
+        blocking(move || plugins.check_codec(&codec, by_admin)).await?
     }
 
     fn in_flight_cap(&self, cap: u32) -> Result<u32, BrokerError> {
@@ -219,9 +225,12 @@ impl Broker {
 
     async fn change_of(&self, topic: &Topic, edit: &TopicEdit) -> Result<TopicChange, BrokerError> {
         let mut change = self.checked_change(topic, edit.settings.clone())?;
-        let own = self.own_retention(change.retention_ms, change.retention).await?;
+        // What the topic has already may be sent along.
+        let by_admin = |new: &Option<Value>, has: &Option<Value>| !edit.from_outside || new == has;
+        let for_retention = by_admin(&change.retention, &topic.retention);
+        let own = self.own_retention(change.retention_ms, change.retention, for_retention).await?;
         (change.retention_ms, change.retention) = (own.ms, own.policy);
-        self.check_codec(edit.codec.as_ref()).await?;
+        self.check_codec(edit.codec.as_ref(), by_admin(&edit.codec, &topic.codec)).await?;
         let default = self.0.catalog.plugins().default_codec();
         change.codec = edit.codec.clone().map(|to| CodecChange { to, default: default.clone() });
         match &edit.schema {

@@ -105,6 +105,7 @@ pub(super) async fn adopt(
         max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
         schema: None,
+        from_outside: false,
         owner: caller.name().cloned(),
         parent: None,
     };

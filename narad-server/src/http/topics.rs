@@ -180,6 +180,7 @@ pub(super) async fn create(
         max_in_flight_per_partition: body.max_in_flight_per_partition.map(UpTo::get_u32),
         max_acked_ahead_per_partition: body.max_acked_ahead_per_partition.map(UpTo::get_u32),
         schema: body.schema.map(text_of),
+        from_outside: !caller.is_admin(),
         owner: caller.name().cloned(),
         parent,
     };
@@ -356,6 +357,7 @@ pub(super) async fn update(
     let edit = TopicEdit {
         settings,
         codec: body.codec,
+        from_outside: !caller.is_admin(),
         schema,
         schema_base_version: body.schema_base_version.map(UpTo::get_u32),
     };

@@ -9,19 +9,16 @@ use narad_core::{
 };
 use zeroize::Zeroize;
 
-use crate::{
-    cipher::{Cipher, SALT_BYTES},
-    key::{Key, KeyRing},
-    layout::{Malformed, Prefix, bound_to, take_apart},
-};
+use crate::{cipher::Cipher, files::SealedFiles, key::KeyRing, layout::bound_to, safe::Safe};
 
 /// Encrypts the output of another codec, and binds each frame to its log and its place in it.
 #[derive(Debug, Clone)]
 pub struct Aead {
-    keys: Arc<KeyRing>,
-    cipher: Cipher,
+    safe: Arc<Safe>,
     nested: Arc<dyn Codec>,
     readable: CodecSet,
+    /// What the codecs underneath keep.
+    files: Option<Arc<SealedFiles>>,
 }
 
 /// Why a frame cannot be encrypted or decrypted.
@@ -91,13 +88,25 @@ impl Aead {
     /// Encrypts what `nested` makes of a frame, with the active one of `keys`. It reads frames of every key of `keys` and
     /// of both ciphers.
     ///
+    /// What `nested` keeps in a [`PluginDir`](narad_core::plugin::PluginDir) of its own is not encrypted; what it keeps as
+    /// a part of a configured `aead` is.
+    ///
     /// # Errors
     /// `OverItself` for a nested codec that encrypts with this one.
     pub fn new(keys: KeyRing, cipher: Cipher, nested: Arc<dyn Codec>) -> Result<Self, AeadError> {
+        Self::over(Arc::new(Safe::new(keys, cipher)), nested, None)
+    }
+
+    /// The same, over a codec that keeps its files in `files`.
+    pub(crate) fn over(
+        safe: Arc<Safe>,
+        nested: Arc<dyn Codec>,
+        files: Option<Arc<SealedFiles>>,
+    ) -> Result<Self, AeadError> {
         if nested.number() == Self::NUMBER {
             return Err(AeadError::OverItself);
         }
-        Ok(Self { keys: Arc::new(keys), cipher, nested, readable: CodecSet::new() })
+        Ok(Self { safe, nested, readable: CodecSet::new(), files })
     }
 
     /// The same, reading also what other codecs than the nested one left under the encryption: those that it was over
@@ -107,16 +116,6 @@ impl Aead {
         Self { readable, ..self }
     }
 
-    fn active(&self) -> Result<(u32, &Key), AeadError> {
-        let id = self.keys.active();
-        let key = self.keys.get(id).ok_or_else(|| self.unknown_key(id))?;
-        Ok((id, key))
-    }
-
-    fn unknown_key(&self, id: u32) -> AeadError {
-        AeadError::UnknownKey { id, known: self.keys.ids().collect() }
-    }
-
     fn nested(&self, number: CodecNumber) -> Option<&dyn Codec> {
         if number == self.nested.number() {
             return Some(&*self.nested);
@@ -124,21 +123,8 @@ impl Aead {
         self.readable.get(number).filter(|codec| codec.number() != Self::NUMBER).map(|codec| &**codec)
     }
 
-    fn seal(&self, frame: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        let (key_id, key) = self.active()?;
-        // Drawn for each call: a commit that failed and is tried again at the same offset has another key and nonce.
-        let mut salt = [0; SALT_BYTES];
-        getrandom::fill(&mut salt).map_err(|error| AeadError::Random(error.to_string()))?;
-        let prefix = Prefix { cipher: self.cipher, key_id, fingerprint: key.fingerprint(), salt };
-        prefix.write(out);
-        let body = out.len();
-        write_number(self.nested.number(), out);
-        self.nested.encode(frame, raw, out)?;
-        let bytes = out.get_mut(body..).ok_or(AeadError::NestedBroke)?;
-        let bound = bound_to(&prefix, frame);
-        let tag = self.cipher.seal(key, &salt, &bound, bytes).map_err(|_| AeadError::Refused)?;
-        out.extend_from_slice(&tag);
-        Ok(())
+    fn files_to_renew(&self) -> Option<&SealedFiles> {
+        self.files.as_deref().filter(|files| files.wants_renewal())
     }
 }
 
@@ -153,7 +139,14 @@ impl Codec for Aead {
 
     fn encode(&self, frame: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
         let start = out.len();
-        let sealed = self.seal(frame, raw, out);
+        let sealed = self.safe.seal(
+            out,
+            |prefix| bound_to(prefix, frame),
+            |out| {
+                write_number(self.nested.number(), out);
+                self.nested.encode(frame, raw, out)
+            },
+        );
         if sealed.is_err() {
             // It may hold what was not encrypted yet.
             if let Some(bytes) = out.get_mut(start..) {
@@ -165,36 +158,38 @@ impl Codec for Aead {
     }
 
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        let parts = take_apart(stored).map_err(|malformed| match malformed {
-            Malformed::TooShort => AeadError::TooShort.into(),
-            Malformed::UnknownCipher(number) => lacking(AeadError::UnknownCipher { number }),
-        })?;
-        let key_id = parts.prefix.key_id;
-        let key = self.keys.get(key_id).ok_or_else(|| lacking(self.unknown_key(key_id)))?;
-        if parts.prefix.fingerprint != key.fingerprint() {
-            return Err(lacking(AeadError::OtherKey { id: key_id }));
-        }
-        let Prefix { cipher, salt, .. } = parts.prefix;
-        let mut clear = parts.encrypted.to_vec();
-        cipher
-            .open(key, &salt, &bound_to(&parts.prefix, frame), &mut clear, parts.tag)
-            .map_err(|_| AeadError::Forged { key_id })?;
+        let clear = self.safe.open(stored, |prefix| bound_to(prefix, frame)).map_err(AeadError::told)?;
         let (number, inner) = read_number(&clear).ok_or(AeadError::NoNested)?;
-        let nested = self.nested(number).ok_or_else(|| lacking(AeadError::UnknownNested { number }))?;
+        let nested = self.nested(number).ok_or_else(|| AeadError::UnknownNested { number }.told())?;
         nested.decode(frame, inner, out)
     }
 
     fn wants_sample(&self) -> bool {
-        self.nested.wants_sample()
+        self.files_to_renew().is_some() || self.nested.wants_sample()
     }
 
     fn maintain(&self, sample: &Sample<'_>) -> Result<(), PluginError> {
+        if let Some(files) = self.files_to_renew() {
+            files.renew()?;
+            if !self.nested.wants_sample() {
+                return Ok(());
+            }
+        }
         self.nested.maintain(sample)
     }
 }
 
-fn lacking(error: AeadError) -> PluginError {
-    Lacking::new(error).into()
+impl AeadError {
+    /// As the engine is told: what a key or a codec would cure is no damage.
+    fn told(self) -> PluginError {
+        match self {
+            Self::UnknownKey { .. }
+            | Self::OtherKey { .. }
+            | Self::UnknownCipher { .. }
+            | Self::UnknownNested { .. } => Lacking::new(self).into(),
+            _ => self.into(),
+        }
+    }
 }
 
 /// A codec's number as a frame has it: what its header would hold, and behind it the number of an extended one.

@@ -32,6 +32,9 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Prefix {
+    /// Its length.
+    pub(crate) const BYTES: usize = 1 + 4 + FINGERPRINT_BYTES + SALT_BYTES;
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.push(self.cipher.number());
         out.extend_from_slice(&self.key_id.to_be_bytes());
@@ -52,15 +55,31 @@ pub(crate) fn take_apart(stored: &[u8]) -> Result<Parts<'_>, Malformed> {
     Ok(Parts { prefix, encrypted, tag })
 }
 
-/// All that the tag covers besides the encrypted bytes: the prefix, which log the frame is of, and where it is in it.
-///
+/// All that the tag of a frame covers besides the encrypted bytes: the prefix, which log the frame is of, and where it is
+/// in it.
+pub(crate) fn bound_to(prefix: &Prefix, frame: &FrameContext<'_>) -> Vec<u8> {
+    let mut bytes = begun(b"narad-codec-aead 1", prefix, frame.log);
+    bytes.extend_from_slice(&frame.log.partition.0.to_be_bytes());
+    bytes.extend_from_slice(&frame.base_offset.get().to_be_bytes());
+    bytes.extend_from_slice(&frame.count.to_be_bytes());
+    bytes.extend_from_slice(&frame.uncompressed_len.to_be_bytes());
+    bytes
+}
+
+/// The same for a file: all partitions of a topic share it.
+pub(crate) fn file_bound_to(prefix: &Prefix, log: &LogIdentity, kept_as: &str) -> Vec<u8> {
+    let mut bytes = begun(b"narad-codec-aead file 1", prefix, log);
+    bytes.extend_from_slice(kept_as.as_bytes());
+    bytes
+}
+
 /// A topic's log is known by its incarnation and partition, not by the topic's name: a directory that is adopted under
 /// another name keeps its incarnation, and its records.
-pub(crate) fn bound_to(prefix: &Prefix, frame: &FrameContext<'_>) -> Vec<u8> {
+fn begun(what: &[u8], prefix: &Prefix, log: &LogIdentity) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
-    bytes.extend_from_slice(b"narad-codec-aead 1");
+    bytes.extend_from_slice(what);
     prefix.write(&mut bytes);
-    let LogIdentity { name, incarnation, partition, .. } = frame.log;
+    let LogIdentity { name, incarnation, .. } = log;
     match incarnation {
         Some(incarnation) => {
             bytes.push(1);
@@ -72,9 +91,5 @@ pub(crate) fn bound_to(prefix: &Prefix, frame: &FrameContext<'_>) -> Vec<u8> {
             bytes.extend_from_slice(name.as_bytes());
         }
     }
-    bytes.extend_from_slice(&partition.0.to_be_bytes());
-    bytes.extend_from_slice(&frame.base_offset.get().to_be_bytes());
-    bytes.extend_from_slice(&frame.count.to_be_bytes());
-    bytes.extend_from_slice(&frame.uncompressed_len.to_be_bytes());
     bytes
 }

@@ -25,6 +25,8 @@
 //! - A frame whose key is missing, or is another one of the same number, is not corrupt: the error is a
 //!   [`Lacking`](narad_core::plugin::Lacking) that names the key, and no consumer is led past the record.
 //!
+//! - What a codec underneath keeps in its directory, such as dictionaries, is encrypted too: it is made of records.
+//!
 //! It does not hide headers, offsets, times of files or the watermark, and it does not notice when the newest frames, a
 //! whole segment or a whole directory are replaced by an older state of themselves at the same place.
 //!
@@ -58,15 +60,17 @@
 
 mod cipher;
 mod codec;
+mod files;
 mod key;
 mod layout;
+mod safe;
 mod source;
 
 use std::sync::Arc;
 
 use narad_core::{
     origin,
-    plugin::{Codec, PluginContext, PluginError, Registry, RegistryError},
+    plugin::{Codec, PluginContext, PluginDir, PluginError, PluginFiles, Registry, RegistryError},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -78,6 +82,7 @@ pub use self::{
     key::{KEY_BYTES, KeyRing},
     source::{DEFAULT_VARIABLE, KeyError, KeyProblem, KeySource},
 };
+use self::{files::SealedFiles, safe::Safe};
 
 /// The configuration of the codec `aead`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -88,7 +93,8 @@ pub struct AeadConfig {
     /// The codec under the encryption for new frames: its name, or an object with its name and settings. What other codecs
     /// left there is read, if they are registered and need no settings.
     pub codec: Value,
-    /// Where the keys are, read when the codec is built. By default the environment variable `NARAD_AEAD_KEYS`.
+    /// Where the keys are, read when the codec is built. By default the environment variable `NARAD_AEAD_KEYS`. Where a
+    /// broker's users give topics their codecs, only an admin may name another place.
     pub keys: KeySource,
     /// The number of the key for new frames: by default that of the last one.
     pub active_key: Option<u32>,
@@ -114,10 +120,21 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 }
 
 fn build(config: AeadConfig, context: &PluginContext<'_>) -> Result<Arc<dyn Codec>, PluginError> {
+    if context.is_from_outside() && config.keys != KeySource::default() {
+        return Err(KeyError::NotForTopics.into());
+    }
     let mut keys = config.keys.read()?;
     if let Some(id) = config.active_key {
         keys = keys.with_active(id)?;
     }
-    let nested = context.codec(&config.codec)?;
-    Ok(Arc::new(Aead::new(keys, config.cipher, nested)?.reading(context.readable_codecs()?)))
+    let safe = Arc::new(Safe::new(keys, config.cipher));
+    let log = context.log.clone();
+    let sealed = |dir: &PluginDir| Arc::new(SealedFiles::new(dir.clone(), Arc::clone(&safe), log));
+    let files = context.dir().map(sealed);
+    let inside = match &files {
+        Some(files) => context.clone().keeping_in(Arc::clone(files) as Arc<dyn PluginFiles>),
+        None => context.clone(),
+    };
+    let nested = inside.codec(&config.codec)?;
+    Ok(Arc::new(Aead::over(safe, nested, files)?.reading(inside.readable_codecs()?)))
 }

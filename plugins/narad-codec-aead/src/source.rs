@@ -7,7 +7,8 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::KeyRing;
@@ -18,8 +19,8 @@ const MAX_FILE_BYTES: usize = 64 << 10;
 pub const DEFAULT_VARIABLE: &str = "NARAD_AEAD_KEYS";
 
 /// Where the keys are.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "lowercase")]
 pub enum KeySource {
     /// A file that only its owner can read, of a key a line: `<number>:<32 bytes in base64>`. The last one encrypts.
     File(PathBuf),
@@ -31,6 +32,29 @@ impl Default for KeySource {
     fn default() -> Self {
         Self::Env(DEFAULT_VARIABLE.to_owned())
     }
+}
+
+/// By hand, so that no error repeats what may be a key that was put here by mistake.
+impl<'de> Deserialize<'de> for KeySource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const EXPECTED: &str =
+            "keys: expected {\"file\": PATH} or {\"env\": NAME}; keys themselves are not put here";
+        let refused = || D::Error::custom(EXPECTED);
+        let source = Value::deserialize(deserializer)?;
+        let source = source.as_object().filter(|source| source.len() == 1).ok_or_else(refused)?;
+        let text = |key: &str| source.get(key).and_then(Value::as_str);
+        match (text("file"), text("env")) {
+            (Some(path), _) => Ok(Self::File(path.into())),
+            (None, Some(name)) if is_variable(name) => Ok(Self::Env(name.to_owned())),
+            _ => Err(refused()),
+        }
+    }
+}
+
+/// Whether an environment has variables of such names.
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Why there are no keys. It never holds a part of one.
@@ -69,6 +93,9 @@ pub enum KeyError {
         /// What is wrong.
         problem: KeyProblem,
     },
+    /// Somebody who has no say over the machine names a file or a variable of it. Nothing was looked at.
+    #[error("keys: only an admin may say where keys are; without it they are those in {DEFAULT_VARIABLE}")]
+    NotForTopics,
     /// The key that is to encrypt new frames is not there.
     #[error("key {id} is to encrypt new frames and is not there; there are {known:?}")]
     NoActive {
@@ -163,9 +190,14 @@ impl KeyRing {
     pub fn from_file(path: &Path) -> Result<Self, KeyError> {
         let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
         let file = |problem| KeyError::File { path: path.to_owned(), problem };
-        // Looked at first: an open of a FIFO would wait for its other end.
-        if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        // Looked at first: an open of a FIFO would wait for its other end, and a read of what the kernel makes up, whose
+        // length is none, for something to be said.
+        let metadata = fs::metadata(path).map_err(unreadable)?;
+        if !metadata.is_file() {
             return Err(file(KeyProblem::NotAFile));
+        }
+        if metadata.len() == 0 {
+            return Err(file(KeyProblem::Empty));
         }
         let opened = fs::File::open(path).map_err(unreadable)?;
         check_mode(path, &opened.metadata().map_err(unreadable)?)?;

@@ -87,6 +87,13 @@ fn a_file_that_cannot_be_one_of_keys_is_refused_by_name() {
     assert!(shown.contains("keys: it is not text"), "{shown}");
     fs::write(&path, vec![b'#'; (64 << 10) + 1]).unwrap();
     assert!(matches!(KeyRing::from_file(&path), Err(KeyError::File { problem: KeyProblem::TooLarge, .. })));
+    fs::write(&path, b"").unwrap();
+    assert!(matches!(KeyRing::from_file(&path), Err(KeyError::File { problem: KeyProblem::Empty, .. })));
+    // A file to the eye, whose read waits until the kernel has something to say.
+    let kernel = PathBuf::from("/proc/kmsg");
+    if kernel.exists() {
+        assert!(KeyRing::from_file(&kernel).is_err());
+    }
     let missing = dir.path().join("missing");
     assert!(
         matches!(KeyRing::from_file(&missing), Err(KeyError::Unreadable { path, .. }) if path == missing)

@@ -80,12 +80,37 @@ fn what_does_not_fit_is_refused_and_named() {
         (with("codec", json!({ "name": "zstd", "level": 99 })), "level 99"),
         (with("codec", json!({ "name": "aead", "keys": { "file": path } })), "aead cannot stand under aead"),
         (with("keys", json!({ "file": "/nowhere/keys" })), "key file /nowhere/keys"),
-        (with("keys", json!({ "vault": "x" })), "vault"),
+        (with("keys", json!({ "vault": "x" })), "expected {\"file\": PATH} or {\"env\": NAME}"),
+        // Put where their place is named, keys are not shown either.
+        (with("keys", json!(ONE)), "keys themselves are not put here"),
+        (with("keys", json!({ "env": ONE })), "expected {\"file\": PATH}"),
+        (with("keys", json!({ ONE: 1 })), "expected {\"file\": PATH}"),
+        (with("keys", json!({ "file": path, "env": "KEYS" })), "expected {\"file\": PATH}"),
+        (with("keys", json!({ "file": [ONE] })), "expected {\"file\": PATH}"),
         (with("keys", json!({ "env": "NARAD_TEST_NOT_SET" })), "NARAD_TEST_NOT_SET: it is not set"),
     ] {
         assert!(refused.contains(named), "{refused}");
         assert!(!refused.contains("b25lb25l"), "{refused}");
     }
+}
+
+#[test]
+fn somebody_from_outside_names_no_place_of_keys_and_learns_nothing_of_any() {
+    let (registry, context) = registry();
+    let (_dir, path) = keys(&[ONE]);
+    let context = context.from_outside();
+    let mut said = Vec::new();
+    for source in [json!({ "file": path }), json!({ "file": "/nowhere" }), json!({ "env": "PATH" })] {
+        let spec = json!({ "name": "aead", "keys": source });
+        said.push(registry.build_codec(&spec, &context).unwrap_err().to_string());
+        // Nor inside of another.
+        let nested = json!({ "name": "aead", "keys": { "env": "NARAD_AEAD_KEYS" }, "codec": spec });
+        let nested = registry.build_codec(&nested, &context).unwrap_err().to_string();
+        assert!(!nested.contains("/nowhere"), "{nested}");
+    }
+    said.dedup();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("only an admin may say where keys are"), "{said:?}");
 }
 
 #[test]
