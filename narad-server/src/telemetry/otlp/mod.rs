@@ -1,8 +1,9 @@
 //! OTLP: spans, series and, when asked for, the log go to a collector.
 //!
-//! A collector that is dead, slow, refuses or hangs costs a counter and nothing else: queues are bounded, whoever measures
-//! never waits, and an end waits no longer than it is told to.
+//! A collector that is dead, slow, refuses or hangs costs a counter and nothing else: queues are bounded, spans that nobody
+//! takes are not made, whoever measures never waits, and an end waits no longer than it is told to.
 
+mod gate;
 mod logs;
 mod queue;
 mod series;
@@ -25,6 +26,7 @@ use tracing_subscriber::{Layer, registry::LookupSpan};
 
 pub(in crate::telemetry) use self::settings::{Targets, Unusable, targets};
 use self::{
+    gate::Gate,
     queue::{delivered, ended},
     series::Writer,
     settings::{Signal, Target},
@@ -82,13 +84,13 @@ impl Otlp {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        let (layer, spans) = traces::layer(&self.resource);
+        let gate = Gate::new();
+        let (layer, spans) = traces::layer(&self.resource, gate.clone());
         let resource = self.attributes();
-        self.tasks.push(tokio::spawn(queue::send_all(spans, self.ending.subscribe(), move |batch| {
+        let want = move |more| gate.set(more);
+        self.tasks.push(tokio::spawn(queue::send_all(spans, self.ending.subscribe(), want, move |batch| {
             let (transport, request) = (transport.clone(), traces::request(batch, &resource));
-            async move {
-                delivered(Signal::Traces.failed(), within, transport.traces(request)).await;
-            }
+            async move { delivered(Signal::Traces.failed(), within, transport.traces(request)).await }
         })));
         layer
     }
@@ -99,12 +101,15 @@ impl Otlp {
     {
         let (layer, events) = logs::layer(&self.resource);
         let resource = self.attributes();
-        self.tasks.push(tokio::spawn(queue::send_all(events, self.ending.subscribe(), move |batch| {
-            let (transport, request) = (transport.clone(), logs::request(&batch, &resource));
-            async move {
-                delivered(Signal::Logs.failed(), within, transport.logs(request)).await;
-            }
-        })));
+        self.tasks.push(tokio::spawn(queue::send_all(
+            events,
+            self.ending.subscribe(),
+            |_| {},
+            move |batch| {
+                let (transport, request) = (transport.clone(), logs::request(&batch, &resource));
+                async move { delivered(Signal::Logs.failed(), within, transport.logs(request)).await }
+            },
+        )));
         layer
     }
 

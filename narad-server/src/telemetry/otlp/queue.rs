@@ -1,11 +1,11 @@
 //! The way out: a bounded queue and the task behind it. Whoever offers something never waits; what does not fit is counted
-//! and forgotten.
+//! and forgotten. Little is sent to a collector that takes nothing.
 
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, pin::pin, time::Duration};
 
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use crate::telemetry::failures;
@@ -16,6 +16,10 @@ const WAITING: usize = 2048;
 const BATCH: usize = 512;
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long nothing is sent after a batch that could not be delivered.
+const REST: Duration = Duration::from_secs(2);
+/// How often the queue is looked at while a batch is under way.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Takes items to be sent.
 #[derive(Debug)]
@@ -40,15 +44,20 @@ impl<T> Queue<T> {
     }
 }
 
-/// Sends what comes, in batches, until `ending` turns true and the queue is empty. `send` says itself when it has failed.
+/// Sends what comes, in batches, until `ending` turns true and the queue is empty. `send` answers whether the batch was
+/// delivered, and says itself when it was not; then there is a rest, and at the end no other try.
+///
+/// `want` is told whether more items are of use: none are while the collector has yet to show that it takes some again, or
+/// while the queue is full.
 pub(super) async fn send_all<T, F>(
     mut waiting: mpsc::Receiver<T>,
     mut ending: watch::Receiver<bool>,
+    want: impl Fn(bool),
     send: impl Fn(Vec<T>) -> F,
 ) where
-    F: Future<Output = ()>,
+    F: Future<Output = bool>,
 {
-    let mut batch = Vec::new();
+    let (mut batch, mut is_failing) = (Vec::new(), false);
     loop {
         if batch.is_empty() {
             tokio::select! {
@@ -74,8 +83,38 @@ pub(super) async fn send_all<T, F>(
         {
             batch.push(item);
         }
-        if !batch.is_empty() {
-            send(std::mem::take(&mut batch)).await;
+        if batch.is_empty() {
+            continue;
+        }
+        if is_failing {
+            // One batch to see whether they are taken again.
+            want(false);
+        }
+        let sending = send(std::mem::take(&mut batch));
+        is_failing = !watching(&waiting, &want, sending).await;
+        if is_failing {
+            want(false);
+            tokio::select! {
+                () = sleep(REST) => {}
+                () = ended(&mut ending) => return,
+            }
+        }
+        want(true);
+    }
+}
+
+/// What `sending` answers. While it does not, and the queue is full, nothing is wanted.
+async fn watching<T>(
+    waiting: &mpsc::Receiver<T>,
+    want: &impl Fn(bool),
+    sending: impl Future<Output = bool>,
+) -> bool {
+    let mut sending = pin!(sending);
+    loop {
+        match timeout(LOOK, &mut sending).await {
+            Ok(is_delivered) => return is_delivered,
+            Err(_) if waiting.len() >= WAITING => want(false),
+            Err(_) => {}
         }
     }
 }
@@ -109,16 +148,35 @@ mod tests {
 
     use super::*;
 
+    /// What happened, in the order in which it did, with the time since the first.
+    #[derive(Debug, Clone, Default)]
+    struct Events(Arc<Mutex<Vec<(String, Duration)>>>);
+
+    impl Events {
+        fn push(&self, since: Instant, what: String) {
+            self.0.lock().push((what, since.elapsed()));
+        }
+
+        fn take(&self) -> Vec<(String, Duration)> {
+            std::mem::take(&mut self.0.lock())
+        }
+    }
+
+    fn event(what: &str, at: Duration) -> (String, Duration) {
+        (what.to_owned(), at)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn items_leave_in_batches_and_what_waits_leaves_at_the_end() {
         let (queue, waiting) = Queue::new("test_dropped");
         let (end, ending) = watch::channel(false);
         let sent = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sent);
-        let sending = tokio::spawn(send_all(waiting, ending, move |batch: Vec<u32>| {
+        let send = move |batch: Vec<u32>| {
             seen.lock().push(batch);
-            async {}
-        }));
+            async { true }
+        };
+        let sending = tokio::spawn(send_all(waiting, ending, |_| {}, send));
         queue.offer(1);
         queue.offer(2);
         tokio::time::sleep(LINGER * 2).await;
@@ -131,11 +189,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_offers_never_waits_and_what_does_not_fit_is_counted() {
+    async fn whoever_offers_never_waits_and_what_does_not_fit_is_counted_and_no_more_is_wanted() {
         let (queue, waiting) = Queue::new("test_overflow");
         let (_end, ending) = watch::channel(false);
-        let hanging = tokio::spawn(send_all(waiting, ending, |_: Vec<usize>| std::future::pending()));
+        let wanted = Arc::new(Mutex::new(true));
+        let told = Arc::clone(&wanted);
+        let send = |_: Vec<usize>| std::future::pending();
+        let hanging = tokio::spawn(send_all(waiting, ending, move |more| *told.lock() = more, send));
         for item in 0..WAITING + BATCH + 100 {
+            if item == WAITING {
+                assert!(*wanted.lock());
+            }
             queue.offer(item);
             if item == BATCH {
                 // The first batch is taken, and hangs.
@@ -144,6 +208,57 @@ mod tests {
         }
         let dropped = failures::counted("test_overflow");
         assert!((1..=100 + BATCH as u64).contains(&dropped), "{dropped}");
+        tokio::time::sleep(LOOK * 2).await;
+        assert!(!*wanted.lock());
         hanging.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_collector_that_takes_nothing_is_asked_from_time_to_time_and_little_is_made_for_it() {
+        let (queue, waiting) = Queue::new("test_failing");
+        let (end, ending) = watch::channel(false);
+        let (events, takes, begin) = (Events::default(), Arc::new(Mutex::new(false)), Instant::now());
+        let (on_want, on_send, answer) = (events.clone(), events.clone(), Arc::clone(&takes));
+        let want = move |more: bool| on_want.push(begin, format!("want {more}"));
+        let send = move |batch: Vec<usize>| {
+            on_send.push(begin, format!("send {}", batch.len()));
+            let takes = *answer.lock();
+            async move { takes }
+        };
+        let sending = tokio::spawn(send_all(waiting, ending, want, send));
+        (0..WAITING).for_each(|item| queue.offer(item));
+        tokio::time::sleep(REST + REST / 2).await;
+        let (full, zero) = (format!("send {BATCH}"), Duration::ZERO);
+        assert_eq!(
+            events.take(),
+            [
+                event(&full, zero),
+                event("want false", zero),
+                event("want true", REST),
+                event("want false", REST),
+                event(&full, REST),
+                event("want false", REST),
+            ]
+        );
+        *takes.lock() = true;
+        tokio::time::sleep(REST).await;
+        let again = REST * 2;
+        assert_eq!(
+            events.take(),
+            [
+                event("want true", again),
+                event("want false", again),
+                event(&full, again),
+                event("want true", again),
+                event(&full, again),
+                event("want true", again),
+            ]
+        );
+        *takes.lock() = false;
+        (0..WAITING).for_each(|item| queue.offer(item));
+        tokio::time::sleep(REST / 4).await;
+        end.send_replace(true);
+        timeout(REST / 4, sending).await.expect("no other try at the end").unwrap();
+        assert_eq!(events.take().iter().filter(|(what, _)| *what == full).count(), 1);
     }
 }

@@ -18,10 +18,16 @@ use tokio::sync::mpsc;
 use tracing::{Level, Subscriber};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
-use super::queue::Queue;
+use super::{
+    gate::{Gate, Gated},
+    queue::Queue,
+};
 
-/// The layer that makes spans, and what it has made.
-pub(super) fn layer<S>(resource: &Resource) -> (Box<dyn Layer<S> + Send + Sync>, mpsc::Receiver<SpanData>)
+/// The layer that makes spans while `gate` is open, and what it has made.
+pub(super) fn layer<S>(
+    resource: &Resource,
+    gate: Gate,
+) -> (Box<dyn Layer<S> + Send + Sync>, mpsc::Receiver<SpanData>)
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
@@ -31,7 +37,7 @@ where
         .with_span_processor(Spans(queue))
         .with_resource(resource.clone())
         .build();
-    let ours = Targets::new()
+    let targets = Targets::new()
         .with_target("narad_server", Level::DEBUG)
         .with_target("narad_core", Level::DEBUG)
         // The steps of a commit.
@@ -44,7 +50,7 @@ where
         .with_threads(false)
         .with_target(false)
         .with_tracked_inactivity(false)
-        .with_filter(ours);
+        .with_filter(Gated { targets, gate });
     (layer.boxed(), waiting)
 }
 
@@ -74,5 +80,27 @@ impl SpanProcessor for Spans {
 
     fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[test]
+    fn spans_are_made_while_the_gate_is_open() {
+        let gate = Gate::new();
+        let (layer, mut waiting) = layer(&Resource::builder_empty().build(), gate.clone());
+        let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        let mut made = |is_open| {
+            gate.set(is_open);
+            for _ in 0..3 {
+                drop(tracing::debug_span!(target: "narad_server::broker", "work"));
+            }
+            std::iter::from_fn(|| waiting.try_recv().ok()).count()
+        };
+        assert_eq!([made(true), made(false), made(false), made(true)], [3, 0, 0, 3]);
     }
 }
