@@ -17,6 +17,8 @@ use tracing::{
 
 /// How often one place is written.
 pub(super) const PERIOD: Duration = Duration::from_secs(60);
+/// Who says what was left out, no more often than that.
+const SAYS_IT: &str = "narad_server::telemetry::logging";
 /// Places that are told apart by what they are about; beyond that a callsite is one place.
 const MAX_PLACES: usize = 4096;
 /// Letters of a message that are kept for the line which says how often it was left out.
@@ -32,6 +34,8 @@ pub(in crate::telemetry) struct Steady(Mutex<HashMap<(Identifier, u64), Repeats>
 struct Repeats {
     /// When it was written last.
     written: Instant,
+    /// When it came last.
+    seen: Instant,
     /// How often it was left out since.
     left_out: u64,
     metadata: &'static Metadata<'static>,
@@ -60,7 +64,7 @@ impl Steady {
     /// Decides about an event. Those below WARN are always written.
     pub(in crate::telemetry) fn judge(&self, event: &Event<'_>, now: Instant) -> Verdict {
         let metadata = event.metadata();
-        if *metadata.level() > Level::WARN {
+        if *metadata.level() > Level::WARN || metadata.target() == SAYS_IT {
             return Verdict::Write(0);
         }
         let mut about = About::default();
@@ -77,29 +81,32 @@ impl Steady {
         }
         match places.get_mut(&place) {
             Some(repeats) if now.saturating_duration_since(repeats.written) < PERIOD => {
+                repeats.seen = now;
                 repeats.left_out = repeats.left_out.saturating_add(1);
                 Verdict::LeaveOut
             }
             Some(repeats) => {
-                repeats.written = now;
+                (repeats.written, repeats.seen) = (now, now);
                 Verdict::Write(std::mem::take(&mut repeats.left_out))
             }
             None => {
                 let message = about.message;
-                places.insert(place, Repeats { written: now, left_out: 0, metadata, message });
+                places.insert(place, Repeats { written: now, seen: now, left_out: 0, metadata, message });
                 Verdict::Write(0)
             }
         }
     }
 
-    /// What was left out more than a period ago and was not said again: for one line each, which counts as written now.
+    /// What was left out and has not come for a period, so that nothing says it any more: for one line each, which counts as
+    /// written now.
     pub(super) fn overdue(&self, now: Instant) -> Vec<LeftOut> {
         let mut places = self.0.lock();
         places.retain(|_, repeats| {
             repeats.left_out > 0 || now.saturating_duration_since(repeats.written) < PERIOD
         });
-        let due =
-            places.values_mut().filter(|repeats| now.saturating_duration_since(repeats.written) >= PERIOD);
+        let due = places
+            .values_mut()
+            .filter(|repeats| repeats.left_out > 0 && now.saturating_duration_since(repeats.seen) >= PERIOD);
         due.map(|repeats| {
             repeats.written = now;
             LeftOut {
@@ -180,6 +187,29 @@ mod tests {
         assert_eq!(steady.overdue(later), []);
         assert_eq!(steady.overdue(later + PERIOD), []);
         assert!(steady.0.lock().is_empty(), "what is over is forgotten");
+    }
+
+    #[test]
+    fn while_a_fault_goes_on_its_own_lines_say_how_often_and_what_says_it_afterwards_is_never_left_out() {
+        let (steady, seen) = (Arc::<Steady>::default(), Arc::new(Mutex::new((Instant::now(), Vec::new()))));
+        let subscriber = tracing_subscriber::registry().with(Judge(Arc::clone(&steady), Arc::clone(&seen)));
+        let _default = tracing::subscriber::set_default(subscriber);
+        let fail = || tracing::warn!("it fails every now and then");
+        let after = |wait: Duration| {
+            seen.lock().0 += wait;
+            seen.lock().0
+        };
+        fail();
+        after(PERIOD - Duration::from_secs(1));
+        fail();
+        assert_eq!(steady.overdue(after(Duration::from_secs(1))), [], "it goes on");
+        after(Duration::from_secs(1));
+        fail();
+        for _ in 0..2 {
+            tracing::warn!(target: SAYS_IT, path = "x", "said again, and left out of the log");
+        }
+        let write = Verdict::Write(0);
+        assert_eq!(seen.lock().1, [write, Verdict::LeaveOut, Verdict::Write(1), write, write]);
     }
 
     #[test]
