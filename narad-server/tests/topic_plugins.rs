@@ -346,3 +346,22 @@ async fn the_configured_wake_notifier_hears_of_every_topic_and_no_consumer_waits
     }
     narad.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_nested_without_end_are_refused_and_the_broker_lives() {
+    let narad = fresh().await;
+    for (open, close) in [
+        ("[", "]"),
+        ("{\"a\":", "}"),
+        ("{\"name\":\"any\",\"of\":[", "]}"),
+        ("{\"name\":\"flip\",\"mask\":", "}"),
+    ] {
+        for key in ["codec", "retention"] {
+            let (head, tail) = (open.repeat(30_000), close.repeat(30_000));
+            let body = format!("{{\"name\":\"t\",\"{key}\":{head}1{tail}}}");
+            narad.post("/v1/topics", body).await.error(400);
+        }
+    }
+    narad.create("t").await;
+    narad.stop().await;
+}
