@@ -162,6 +162,44 @@ async fn a_messages_life_is_one_trace_and_its_commit_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lone_message_is_committed_within_the_trace_of_its_producer() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start(Manner::Takes).await.unwrap();
+    let broker = Broker::spawn(sending_to(&format!("http://{}", receiver.addr), dir.path())).unwrap();
+    broker.ready().await;
+    broker.create_topic("t").await;
+    let client = broker.client("t");
+    let url = client.topic_url("/produce?partition=0");
+    // The first one may come before its partition is open, and then goes through the produce log.
+    let (mut sent, is_direct) = (0u32, |received: &Received| {
+        let in_trace = |name: &str| {
+            let of_trace = received.spans.iter().filter(|span| hex(&span.trace_id) == TRACE);
+            of_trace.into_iter().find(|span| span.name == name).cloned()
+        };
+        in_trace("commit t").zip(in_trace("send t"))
+    });
+    let (commit, send) = loop {
+        assert!(sent < 100, "no message went the short way");
+        let produced = client.http.post(&url).header("traceparent", format!("00-{TRACE}-{PARENT}-01"));
+        assert_eq!(produced.body("payload").send().await.unwrap().status(), 202);
+        sent += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if let Some(found) = is_direct(&receiver.received()) {
+            break found;
+        }
+    };
+    let received = until(&receiver, |received| {
+        received.spans.iter().any(|span| span.name == "log.commit" && span.parent_span_id == commit.span_id)
+    })
+    .await;
+    let above = received.spans.iter().find(|span| span.span_id == commit.parent_span_id).unwrap();
+    assert_eq!((above.name.as_str(), send.name.as_str()), ("send t", "send t"));
+    assert!(commit.links.is_empty(), "it is in its producer's trace, and needs no link to it");
+    assert_eq!(of(&commit, "messaging.destination.partition.id").as_deref(), Some("0"));
+    assert!(broker.terminate().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_refuses_hangs_or_is_not_there_costs_a_counter_and_nothing_else() {
     for case in ["refuses", "hangs", "is not there"] {
         let dir = tempfile::tempdir().unwrap();
