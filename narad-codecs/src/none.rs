@@ -1,5 +1,6 @@
 //! The codec that stores records as they are.
 
+use bytes::Bytes;
 use narad_core::{
     format::CodecNumber,
     plugin::{Codec, FrameContext, PluginError},
@@ -37,11 +38,22 @@ impl Codec for None {
     }
 
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        let stated = frame.uncompressed_len;
-        if usize::try_from(stated) != Ok(stored.len()) {
-            return Err(WrongLength { stored: stored.len(), stated }.into());
-        }
+        check(frame, stored)?;
         out.extend_from_slice(stored);
         Ok(())
+    }
+
+    fn decode_shared(&self, frame: &FrameContext<'_>, stored: &Bytes) -> Result<Bytes, PluginError> {
+        check(frame, stored)?;
+        Ok(stored.clone())
+    }
+}
+
+fn check(frame: &FrameContext<'_>, stored: &[u8]) -> Result<(), WrongLength> {
+    let stated = frame.uncompressed_len;
+    if usize::try_from(stated) == Ok(stored.len()) {
+        Ok(())
+    } else {
+        Err(WrongLength { stored: stored.len(), stated })
     }
 }

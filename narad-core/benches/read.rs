@@ -1,6 +1,6 @@
 //! Reading back, opening, and what idle logs cost.
 //!
-//! `cargo bench -p narad-core --bench read`; `BENCH_DIR` names a directory on the file system to measure.
+//! `cargo bench -p narad-core --bench read`; `-- idle`, `-- sequential` and `-- open` measure a part alone. `BENCH_DIR` names a directory on the file system to measure.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,18 +14,20 @@ mod support;
 
 use std::{
     fs,
-    path::Path,
+    io::Read,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use narad_codecs::None as NoCodec;
+use narad_codecs::{None as NoCodec, Zstd};
 use narad_core::{
-    format::{Batch, Offset},
+    format::{Batch, FrameHeader, HEADER_LEN, Offset},
     log::{Log, LogOptions},
+    plugin::Codec,
     runtime::Runtime,
 };
-use support::{Comparison, bench_dir, cpu_ticks, median, resident_bytes};
+use support::{Comparison, bench_dir, cpu_ticks, resident_bytes};
 
 const ROUNDS: usize = 5;
 
@@ -34,54 +36,139 @@ fn main() {
         return;
     }
     let root = bench_dir();
-    // First, while the process holds nothing else.
-    idle_logs(&root.path().join("idle"));
-    sequential_read(&root.path().join("read"));
-    open_time(root.path());
-}
-
-fn open(dir: &Path) -> Log {
-    Log::open(&Runtime::default(), dir, LogOptions::new("bench", Arc::new(NoCodec))).unwrap()
-}
-
-fn fill(dir: &Path, frames: usize, records: usize, bytes: usize) -> Log {
-    let log = open(dir);
-    let payload = vec![7u8; bytes];
-    let batch: Batch = (0..records).map(|_| ("", &payload)).collect();
-    for _ in 0..frames {
-        log.commit(batch.clone()).unwrap();
+    // Idle logs first, while the process holds nothing else.
+    type Part = fn(&Path);
+    let parts: [(&str, Part); 3] =
+        [("idle", idle_logs), ("sequential", sequential_read), ("open", open_time)];
+    let asked: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    for (name, part) in parts {
+        if asked.is_empty() || asked.iter().any(|asked| asked == name) {
+            part(&root.path().join(name));
+        }
     }
-    log
 }
 
-/// Everything from the first record to the last, by a log that was just opened.
-fn sequential_read(dir: &Path) {
-    let records = 1_000_000;
-    fill(dir, records / 64, 64, 256).close().unwrap();
-    let rates: Vec<f64> = (0..ROUNDS)
+fn open_with(dir: &Path, codec: &Arc<dyn Codec>) -> Log {
+    Log::open(&Runtime::default(), dir, LogOptions::new("bench", Arc::clone(codec))).unwrap()
+}
+
+/// Everything from the first record to the last, by a log that was just opened, beside the same files read and summed in a
+/// loop, and beside zstd alone on the same frames.
+fn sequential_read(root: &Path) {
+    let zstd: Arc<dyn Codec> = Arc::new(Zstd::default());
+    let none: Arc<dyn Codec> = Arc::new(NoCodec);
+    for (codec, records, bytes, frames) in [
+        (&none, 64, 1024, 8192),
+        (&none, 1000, 1024, 524),
+        (&none, 64, 256, 16384),
+        (&none, 1, 256, 50_000),
+        (&zstd, 64, 1024, 8192),
+        (&zstd, 1000, 1024, 524),
+    ] {
+        let dir = root.join(format!("{}-{records}-{bytes}", codec.name()));
+        let expected = fill(&dir, codec, frames, records, bytes);
+        let is_none = codec.name() == "none";
+        let name = format!("read, {}, {records} x {bytes} B a frame", codec.name());
+        let mut comparison = Comparison::new(&name, if is_none { "read + crc" } else { "zstd alone" });
+        for _ in 0..ROUNDS {
+            let raw = if is_none { read_and_sum(&dir) } else { zstd_alone(&dir) };
+            comparison.add(read_all(&dir, codec, expected), expected as f64 / raw);
+        }
+        comparison.print("records/s", if is_none { 0.0 } else { 0.85 });
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
+
+/// Fills a log with text that is about as compressible as JSON. Answers how many records it has.
+fn fill(dir: &Path, codec: &Arc<dyn Codec>, frames: usize, records: usize, bytes: usize) -> u64 {
+    let log = open_with(dir, codec);
+    let mut state = 1u64;
+    let mut word = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("\"field-{}\":{:07},", state >> 60, (state >> 33) % 10_000_000)
+    };
+    let batches: Vec<Batch> = (0..8)
         .map(|_| {
-            let log = open(dir);
-            let (start, mut from, mut seen) = (Instant::now(), Offset::ZERO, 0usize);
-            while from < log.high_watermark() {
-                let batch = log.read_batch(from, 10_000, 4 << 20).unwrap();
-                seen += batch.records.iter().filter(|record| record.payload.len() == 256).count();
-                from = batch.next;
-            }
-            assert_eq!(seen, records / 64 * 64);
-            seen as f64 / start.elapsed().as_secs_f64()
+            let payload = |_| {
+                let mut text = String::new();
+                while text.len() < bytes {
+                    text.push_str(&word());
+                }
+                text.truncate(bytes);
+                ("", text)
+            };
+            (0..records).map(payload).collect()
         })
         .collect();
-    println!(
-        "sequential read, 256 B in frames of 64, cold open: {:.0} records/s on one thread, goal 1000000",
-        median(rates)
-    );
+    for frame in 0..frames {
+        log.commit(batches[frame % 8].clone()).unwrap();
+    }
+    let end = log.high_watermark();
+    log.close().unwrap();
+    end.get()
+}
+
+/// Records a second.
+fn read_all(dir: &Path, codec: &Arc<dyn Codec>, expected: u64) -> f64 {
+    let start = Instant::now();
+    let log = open_with(dir, codec);
+    let (mut from, mut seen) = (Offset::ZERO, 0u64);
+    while from < log.high_watermark() {
+        let batch = log.read_batch(from, 10_000, 4 << 20).unwrap();
+        seen += batch.records.len() as u64;
+        from = batch.next;
+    }
+    assert_eq!(seen, expected);
+    seen as f64 / start.elapsed().as_secs_f64()
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|ext| ext == "log")).collect();
+    paths.sort();
+    paths
+}
+
+/// Seconds for all bytes, 256 KiB at a time, into one buffer.
+fn read_and_sum(dir: &Path) -> f64 {
+    let (start, mut buffer, mut sum) = (Instant::now(), vec![0; 256 << 10], 0u32);
+    for path in segments(dir) {
+        let mut file = fs::File::open(path).unwrap();
+        loop {
+            let read = file.read(&mut buffer).unwrap();
+            if read == 0 {
+                break;
+            }
+            sum ^= crc32c::crc32c(&buffer[..read]);
+        }
+    }
+    std::hint::black_box(sum);
+    start.elapsed().as_secs_f64()
+}
+
+/// Seconds for the payload of every frame, in memory, by one context into one buffer.
+fn zstd_alone(dir: &Path) -> f64 {
+    let (mut context, mut out) = (zstd::bulk::Decompressor::new().unwrap(), vec![0; 4 << 20]);
+    let mut took = 0.0;
+    for path in segments(dir) {
+        let bytes = fs::read(path).unwrap();
+        let (start, mut rest) = (Instant::now(), &bytes[..]);
+        while let Some((header, after)) = rest.split_first_chunk::<HEADER_LEN>() {
+            let (stored, next) = after.split_at(FrameHeader::decode(header).unwrap().stored_len as usize);
+            context.decompress_to_buffer(stored, &mut out[..]).unwrap();
+            rest = next;
+        }
+        took += start.elapsed().as_secs_f64();
+    }
+    took
 }
 
 /// Opening after a crash with few and with many sealed segments, the same active segment given.
 fn open_time(root: &Path) {
     let (few, many) = (root.join("open-4"), root.join("open-256"));
+    let none: Arc<dyn Codec> = Arc::new(NoCodec);
     for (dir, sealed) in [(&few, 1), (&many, 4)] {
-        fill(dir, sealed * 64 + 16, 1024, 1024);
+        fill(dir, &none, sealed * 64 + 16, 1024, 1024);
         fs::write(dir.join("hwm"), []).unwrap();
     }
     let mut comparison = Comparison::new("opens/s, 256 MiB sealed, 16 MiB active", "64 MiB sealed");
@@ -89,7 +176,7 @@ fn open_time(root: &Path) {
         let opens = |dir: &Path| {
             let start = Instant::now();
             for _ in 0..10 {
-                drop(open(dir));
+                drop(open_with(dir, &none));
             }
             10.0 / start.elapsed().as_secs_f64()
         };

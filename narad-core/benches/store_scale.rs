@@ -1,8 +1,8 @@
 //! What a store of many logs costs: memory and CPU of idle logs, passes of retention, the start after a crash, and what
 //! a recovery does to the commits of another topic.
 //!
-//! `cargo bench -p narad-core --bench store_scale`; `-- idle`, `-- start` and `-- recovery` measure a part
-//! alone. `BENCH_DIR` names a directory on the file system to measure. Needs about 1 GiB there, and a limit of more than
+//! `cargo bench -p narad-core --bench store_scale`; `-- idle`, `-- start`, `-- retained` and `-- recovery`
+//! measure a part alone. `BENCH_DIR` names a directory on the file system to measure. Needs about 1 GiB there, and a limit of more than
 //! 10,000 open files.
 #![allow(
     clippy::unwrap_used,
@@ -48,8 +48,12 @@ fn main() {
     let root = bench_dir();
     // Idle logs first, while the process holds nothing else.
     type Part = fn(&Path);
-    let parts: [(&str, Part); 3] =
-        [("idle", idle_logs), ("start", start_after_a_crash), ("recovery", beside_a_recovery)];
+    let parts: [(&str, Part); 4] = [
+        ("idle", idle_logs),
+        ("start", start_after_a_crash),
+        ("retained", start_with_much),
+        ("recovery", beside_a_recovery),
+    ];
     let asked: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     for (name, part) in parts {
         if asked.is_empty() || asked.iter().any(|asked| asked == name) {
@@ -66,20 +70,20 @@ struct Data {
 }
 
 impl Data {
-    /// `segments` of `frames` frames of 4 KiB, the last one active; as a crash leaves it, or closed.
+    /// `segments` of `frames` frames of `bytes` bytes, the last one active; as a crash leaves it, or closed.
     fn new(
         dir: &Path,
         topics: usize,
         partitions: u32,
         segments: usize,
-        frames: usize,
+        (frames, bytes): (usize, usize),
         crashed: bool,
     ) -> Self {
         let template = dir.join("template");
         let mut options = LogOptions::new("template", Arc::new(NoCodec));
-        options.segment_bytes = 4096 * frames as u64;
+        options.segment_bytes = (bytes * frames) as u64;
         let log = Log::open(&Runtime::default(), &template, options).unwrap();
-        let record = vec![7u8; 4096];
+        let record = vec![7u8; bytes];
         // One frame less in the active one, or it would be sealed too.
         (1..segments * frames).for_each(|_| _ = log.commit(Batch::of(b"", &record)).unwrap());
         assert_eq!(log.stats().segments, segments);
@@ -127,7 +131,7 @@ fn spec(name: &str, id: usize, partitions: u32) -> TopicSpec {
 /// Memory and CPU of 10,000 open logs that nobody uses, and what looking after them costs, open and closed.
 fn idle_logs(dir: &Path) {
     const LOGS: u64 = 10_000;
-    let data = Data::new(dir, 100, (LOGS / 100) as u32, 2, 2, false);
+    let data = Data::new(dir, 100, (LOGS / 100) as u32, 2, (2, 4096), false);
     // Passes come when the clock says so; the store's threads wait by the system's.
     let clock = ManualClock::at(unix_ms_now());
     let mut options = RuntimeOptions::default();
@@ -221,7 +225,7 @@ fn side_by_side<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) 
 
 /// From start to ready with 2,000 partitions, beside a loop that reads and syncs the active segments and does no more.
 fn start_after_a_crash(dir: &Path) {
-    let data = Data::new(dir, 100, 20, 3, 4, true);
+    let data = Data::new(dir, 100, 20, 3, (4, 4096), true);
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
     let active: Vec<PathBuf> =
         data.partition_dirs().iter().map(|dir| dir.join(data.segments.last().unwrap())).collect();
@@ -238,6 +242,28 @@ fn start_after_a_crash(dir: &Path) {
         comparison.add(ours.as_secs_f64() * 1e3, start.elapsed().as_secs_f64() * 1e3);
     }
     comparison.print("ms", 0.0);
+}
+
+/// 1 GiB in the active segments of one topic's 16 partitions, beside a loop that reads them once.
+fn start_with_much(dir: &Path) {
+    let data = Data::new(dir, 1, 16, 1, (64, 1 << 20), true);
+    let last = data.segments.last().unwrap();
+    let active: Vec<PathBuf> = data.partition_dirs().iter().map(|dir| dir.join(last)).collect();
+    let mut comparison = Comparison::new("1 GiB in 16 partitions, start after a crash", "read once");
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let store = Store::open(&Runtime::default(), &data.dir, StoreOptions::default()).unwrap();
+        assert_eq!(store.open_all(&data.specs, None).len(), 0);
+        let ours = start.elapsed();
+        drop(store);
+        let (start, mut buffer) = (Instant::now(), vec![0; 256 << 10]);
+        for path in &active {
+            let mut file = fs::File::open(path).unwrap();
+            while std::io::Read::read(&mut file, &mut buffer).unwrap() > 0 {}
+        }
+        comparison.add(ours.as_secs_f64() * 1e3, start.elapsed().as_secs_f64() * 1e3);
+    }
+    comparison.print("ms", 1.5);
 }
 
 fn read_and_sync(path: &Path) {

@@ -248,3 +248,97 @@ fn rd_an_async_read_of_what_is_in_memory_answers_as_much_as_any_other() {
         }
     }
 }
+
+/// Frames of so many records of `len` bytes each in a sealed segment, and an active one behind it.
+fn sealed(codec: &dyn Codec, counts: &[u64], len: usize) -> (Rig, Made) {
+    let made = Made::frames(codec, 0, counts, len);
+    let end = counts.iter().sum();
+    let active = Made::frames(codec, end, &[1], len);
+    (Rig::with([(0, &made.bytes[..]), (end, &active.bytes[..])]), made)
+}
+
+/// Everything up to `end`, some records at a time.
+fn read_through(log: &Log, end: u64, records: usize, truth: &Made) {
+    let mut from = offset(0);
+    while from < offset(end) {
+        let batch = log.read_batch(from, records, 1 << 20).unwrap();
+        assert!(batch.unreadable.is_empty());
+        for record in batch.records.iter().filter(|record| record.offset < offset(end)) {
+            assert_eq!(truth.truth[&record.offset.get()], record.payload);
+        }
+        from = batch.next;
+    }
+}
+
+#[test]
+fn rd_05_who_reads_a_sealed_segment_from_its_start_reads_its_bytes_once() {
+    for (counts, len) in
+        [(vec![1; 3000], 300), (vec![8; 100], 1000), (vec![64; 20], 1000), (vec![1000; 3], 500)]
+    {
+        let (rig, made) = sealed(&*none(), &counts, len);
+        let log = rig.open();
+        rig.disk.take_calls();
+        let end = counts.iter().sum::<u64>();
+        read_through(&log, end, usize::MAX, &made);
+        let reads = rig.disk.take_calls().into_iter().filter(|call| call.kind == CallKind::Read);
+        let asked: u64 = reads.map(|call| call.bytes).sum();
+        let bytes = made.bytes.len() as u64;
+        assert!(asked < bytes + bytes / 3, "{asked} bytes asked for, and there are {bytes}");
+    }
+}
+
+#[test]
+fn rd_05_small_frames_are_read_together_and_as_many_as_are_wanted() {
+    let codec = Arc::new(Counting::default());
+    let (rig, made) = sealed(&*codec, &[1; 100], 30);
+    let options = || {
+        let mut options = LogOptions::new("test", codec.clone());
+        options.readable = common::codecs();
+        options
+    };
+    let log = rig.open_with(options());
+    codec.0.store(0, Ordering::Relaxed);
+    assert_eq!(log.read_batch(offset(0), 10, 1 << 20).unwrap().records.len(), 10);
+    assert_eq!(codec.0.load(Ordering::Relaxed), 10, "no more than were wanted");
+    read_through(&log, 100, 7, &made);
+    assert!(codec.0.load(Ordering::Relaxed) <= 101);
+    let before = (codec.0.load(Ordering::Relaxed), rig.runtime.cache_stats());
+    read_through(&log, 100, 7, &made);
+    let stats = rig.runtime.cache_stats();
+    assert_eq!(codec.0.load(Ordering::Relaxed), before.0, "the second time from memory");
+    assert!(stats.hits > before.1.hits && stats.misses == before.1.misses, "{stats:?}");
+    assert!(stats.bytes > 0);
+    // One at a time, each frame stands alone.
+    let log = Log::open(&uncached(&rig), DIR.as_ref(), options()).unwrap();
+    codec.0.store(0, Ordering::Relaxed);
+    say(&log, 50);
+    assert_eq!(codec.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn rd_05_no_frame_above_the_high_watermark_is_taken_along() {
+    let codec = Arc::new(Counting::default());
+    let made = Made::frames(&*codec, 0, &[1; 10], 30);
+    let rig = Rig::with([(0, &made.bytes[..])]);
+    rig.disk.plant(format!("{DIR}/hwm"), 6u64.to_be_bytes());
+    let mut options = LogOptions::new("test", codec.clone());
+    options.readable = common::codecs();
+    let log = rig.open_with(options);
+    codec.0.store(0, Ordering::Relaxed);
+    assert_eq!(log.read_batch(offset(0), 100, 1 << 20).unwrap().records.len(), 6);
+    assert_eq!(codec.0.load(Ordering::Relaxed), 6);
+}
+
+#[test]
+fn rd_05_damage_among_small_frames_costs_its_own_records() {
+    let (rig, made) = sealed(&*none(), &[1; 50], 30);
+    for at in [0, 17, 49] {
+        let rig = Rig::on(rig.disk.fork(), rig.clock.clone());
+        let end = made.body(at).end;
+        rig.disk.alter(segment(0), |bytes| bytes[end - 1] ^= 1);
+        let log = rig.open();
+        let (records, lost) = read_all(&log);
+        assert_eq!(records.len(), 50, "{at}: all but one, and that of the active segment");
+        assert_eq!(lost, [at as u64]);
+    }
+}

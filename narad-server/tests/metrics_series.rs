@@ -54,6 +54,8 @@ narad_ingress_dispatch_backlog_records gauge
 narad_reaper_restarts gauge
 narad_boot_duration_seconds gauge
 narad_quarantined_copies gauge
+narad_storage_cache_hits_total counter
+narad_storage_cache_misses_total counter
 narad_idle_logs_evicted_total counter
 narad_cold_retention_swept_total counter
 narad_cold_retention_panics_total counter

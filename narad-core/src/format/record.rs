@@ -55,7 +55,12 @@ impl Record {
     /// # Errors
     /// Says which part of the envelope is malformed.
     pub fn decode(offset: Offset, bytes: &Bytes) -> Result<Self, RecordError> {
-        let (&version, rest) = bytes.split_first().ok_or(RecordError::Version)?;
+        Self::decode_in(offset, bytes, bytes)
+    }
+
+    /// Decodes the record that is `record`, a part of `bytes`; key and payload share `bytes`.
+    pub(crate) fn decode_in(offset: Offset, bytes: &Bytes, record: &[u8]) -> Result<Self, RecordError> {
+        let (&version, rest) = record.split_first().ok_or(RecordError::Version)?;
         if version != RECORD_VERSION {
             return Err(RecordError::Version);
         }

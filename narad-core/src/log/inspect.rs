@@ -5,6 +5,8 @@
 
 use std::{ops::ControlFlow, ops::Range, path::Path, sync::Arc};
 
+use bytes::Bytes;
+
 use super::recover::{SegmentFile, Survey, survey};
 use crate::{
     disk::{Disk, File, FileExt, OpenMode},
@@ -190,7 +192,8 @@ impl Inspection<'_, '_> {
         if self.tell(Inspected::Frame { bytes: header.frame_len() }).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let frame = match DecodedFrame::decode(&bytes, self.context.codecs, self.context.log) {
+        let bytes = Bytes::from(bytes);
+        let frame = match DecodedFrame::decode(bytes.clone(), self.context.codecs, self.context.log) {
             Ok(frame) => frame,
             Err(why) => {
                 let offsets = header.base..header.end();

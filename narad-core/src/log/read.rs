@@ -6,12 +6,15 @@ use super::{Inner, ReadBatch, codecs::Codecs};
 use crate::{
     error::{Error, Result},
     format::{Offset, Record},
-    segment::{DecodedFrame, Found, READ_CHUNK, ReadContext, ReadWindow, Unreadable},
+    segment::{DecodedFrame, Found, Joining, READ_CHUNK, ReadContext, ReadWindow, Unreadable},
     sync::atomic::Ordering,
 };
 
 /// Records of an answer that is taken from memory without leaving the caller's thread, at most.
 const MAX_INLINE: u64 = 512;
+
+/// Records that an answer has room for in advance, at most: how many it takes is not known before.
+const MOST_RESERVED: usize = 1024;
 
 /// What there is at an offset below the high watermark.
 enum At {
@@ -40,7 +43,8 @@ impl Inner {
     }
 
     pub(super) fn read_batch(&self, from: Offset, max_records: usize, max_bytes: usize) -> Result<ReadBatch> {
-        let mut window = ReadWindow::new(4 * READ_CHUNK);
+        let joining = Joining { records: max_records, below: self.high_watermark() };
+        let mut window = ReadWindow::onwards(4 * READ_CHUNK, joining);
         self.gather(from, max_records, max_bytes, |offset| self.frame_at(offset, &mut window).map(Some))
     }
 
@@ -93,7 +97,10 @@ impl Inner {
                 Err(_) if !batch.records.is_empty() => break,
                 Err(error) => return Err(error),
             };
-            while batch.next < frame.end().min(end) && batch.records.len() < max_records {
+            let frame_end = frame.end().min(end);
+            let left = usize::try_from(frame_end.since(batch.next)).unwrap_or(usize::MAX);
+            batch.records.reserve(left.min(max_records - batch.records.len()).min(MOST_RESERVED));
+            while batch.next < frame_end && batch.records.len() < max_records {
                 let after = batch.next.saturating_add(1);
                 match frame.record(batch.next) {
                     Ok(record) => {
@@ -133,6 +140,7 @@ impl Inner {
         if let Some(frame) = self.runtime.cache().get(self.cache_id, offset) {
             return Ok(At::Frame(frame));
         }
+        self.runtime.cache().count_miss();
         let found = self.view.read().find(offset);
         let Some((segment, is_active)) = found else { return Err(self.gone(offset)) };
         if !is_active {

@@ -308,7 +308,7 @@ fn last_commit_ms(
 ) -> io::Result<Option<i64>> {
     let mut bytes = vec![0; usize::try_from(header.frame_len()).map_err(|_| io::ErrorKind::FileTooLarge)?];
     file.read_exact_at(&mut bytes, pos)?;
-    let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok();
+    let frame = DecodedFrame::decode(bytes.into(), context.codecs, context.log).ok();
     let last = header.end().get().checked_sub(1).and_then(Offset::new);
     let record = frame.zip(last).and_then(|(frame, last)| frame.record(last).ok());
     Ok(record.map(|record| record.committed_at_ms))

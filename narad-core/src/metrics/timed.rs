@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
+
 use super::{Metrics, PluginCalls};
 use crate::{
     format::CodecNumber,
@@ -72,6 +74,13 @@ impl Codec for TimedCodec {
         // The engine takes no other length, so this was no good answer either.
         let stated = Some(frame.uncompressed_len as usize);
         self.decode.time_judged(decode, |(answer, appended)| answer.is_ok() && *appended == stated).0
+    }
+
+    fn decode_shared(&self, frame: &FrameContext<'_>, stored: &Bytes) -> Result<Bytes, PluginError> {
+        let is_good = |answer: &Result<Bytes, PluginError>| {
+            answer.as_ref().is_ok_and(|raw| raw.len() == frame.uncompressed_len as usize)
+        };
+        self.decode.time_judged(|| self.inner.decode_shared(frame, stored), is_good)
     }
 
     fn wants_sample(&self) -> bool {

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
+use bytes::Bytes;
+
 use super::{LogIdentity, PluginError};
 use crate::{
     error::{Error, Result},
@@ -125,6 +127,17 @@ pub trait Codec: Debug + Send + Sync + 'static {
     /// Whatever keeps the frame from being decoded; the record is answered as corrupt. [`Lacking`](super::Lacking) when the
     /// frame may be sound and the codec has not got what it needs for it.
     fn decode(&self, frame: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError>;
+
+    /// The same, into memory that may be a part of `stored`: for a codec that keeps records as they are, and so has
+    /// nothing to copy. Every other one leaves it as it is.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    fn decode_shared(&self, frame: &FrameContext<'_>, stored: &Bytes) -> Result<Bytes, PluginError> {
+        let mut out = Vec::new();
+        self.decode(frame, stored, &mut out)?;
+        Ok(out.into())
+    }
 
     /// Whether a sample of recent records would be of use now: the engine asks before it takes one. A codec over another
     /// passes on what that one answers.

@@ -18,6 +18,7 @@ pub(crate) use self::{
     promise::{Deliver, promise},
     timer::{Due, TimerEntry},
 };
+pub use crate::segment::CacheStats;
 use crate::{
     clock::{Clock, SystemClock},
     disk::{Disk, OsDisk, Reclaimer, Spares, SparingDisk, Turns},
@@ -123,6 +124,11 @@ impl Runtime {
     /// cannot be had. Blocks for as long as closing files takes.
     pub fn spare_descriptors(&self) {
         self.0.sparing.spare();
+    }
+
+    /// How the cache of decoded frames does.
+    pub fn cache_stats(&self) -> CacheStats {
+        self.0.cache.stats()
     }
 
     /// Runs blocking work on the pool; `group` (a topic's name, say) bounds how many workers it can take. The work

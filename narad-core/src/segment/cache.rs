@@ -30,6 +30,20 @@ struct State {
     order: BTreeMap<u64, (CacheId, Offset)>,
     clock: u64,
     bytes: usize,
+    hits: u64,
+    misses: u64,
+}
+
+/// How the cache of decoded frames does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Reads of a frame that was in memory.
+    pub hits: u64,
+    /// Reads of a frame that had to be read from its file and decoded.
+    pub misses: u64,
+    /// Bytes in it.
+    pub bytes: u64,
 }
 
 #[derive(Debug)]
@@ -61,7 +75,19 @@ impl FrameCache {
         state.clock += 1;
         entry.used = state.clock;
         state.order.insert(state.clock, *key);
+        state.hits += 1;
         Some(Arc::clone(&entry.frame))
+    }
+
+    /// Counts a read that has to go to the file.
+    pub(crate) fn count_miss(&self) {
+        self.state.lock().misses += 1;
+    }
+
+    /// How it does.
+    pub(crate) fn stats(&self) -> CacheStats {
+        let state = self.state.lock();
+        CacheStats { hits: state.hits, misses: state.misses, bytes: state.bytes as u64 }
     }
 
     /// Keeps a frame, unless it alone would take more than half of the cache.

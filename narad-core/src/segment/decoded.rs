@@ -12,7 +12,7 @@ use crate::{
     format::{
         FrameHeader, HEADER_LEN, Offset, Record, StoredCodec, frame_crc, read_extended_codec, record_starts,
     },
-    plugin::{CodecSet, FrameContext, Lacking, LogIdentity},
+    plugin::{Codec, CodecSet, FrameContext, Lacking, LogIdentity},
 };
 
 /// Why the records of a frame cannot be had.
@@ -42,6 +42,8 @@ impl Unreadable {
 pub(crate) struct DecodedFrame {
     base: Offset,
     raw: Bytes,
+    /// Bytes that are in memory for as long as `raw` is.
+    held: usize,
     /// Start and length of each record in `raw`.
     records: Vec<(u32, u32)>,
 }
@@ -50,11 +52,11 @@ impl DecodedFrame {
     /// From the uncompressed payload of a frame.
     pub(crate) fn new(base: Offset, count: u32, raw: Bytes) -> Result<Self, Unreadable> {
         let records = record_starts(&raw, count).map_err(Unreadable::Corrupt)?;
-        Ok(Self { base, raw, records })
+        Ok(Self { base, held: raw.len(), raw, records })
     }
 
     /// Checks the CRC of a frame (header and stored payload, as read) and undoes its codec.
-    pub(crate) fn decode(bytes: &[u8], codecs: &CodecSet, log: &LogIdentity) -> Result<Self, Unreadable> {
+    pub(crate) fn decode(bytes: Bytes, codecs: &CodecSet, log: &LogIdentity) -> Result<Self, Unreadable> {
         const SHORT: Unreadable = Unreadable::Corrupt("the frame is cut short");
         let (header_bytes, stored) = bytes.split_first_chunk::<HEADER_LEN>().ok_or(SHORT)?;
         let header = FrameHeader::decode(header_bytes)
@@ -63,45 +65,42 @@ impl DecodedFrame {
         if crc32c::crc32c_append(frame_crc(header_bytes), stored) != header.crc {
             return Err(Unreadable::Corrupt("the checksum does not hold"));
         }
-        let (number, stored) = match header.codec() {
-            StoredCodec::Plain(number) => (number, stored),
-            StoredCodec::Extended => {
-                read_extended_codec(stored).ok_or(Unreadable::Corrupt("the codec number is malformed"))?
-            }
-            // A newer format: answered like a codec that nobody registered.
-            StoredCodec::Reserved(flags) => return Err(Unreadable::UnknownCodec(reserved(flags))),
+        let (stored, held) = (bytes.slice_ref(stored), bytes.len());
+        Self::decode_checked(&header, stored, held, codecs, log)
+    }
+
+    /// Undoes the codec of a frame whose CRC was found to hold in these very bytes, which are a part of `held` bytes.
+    pub(crate) fn decode_checked(
+        header: &FrameHeader,
+        stored: Bytes,
+        held: usize,
+        codecs: &CodecSet,
+        log: &LogIdentity,
+    ) -> Result<Self, Unreadable> {
+        let (raw, codec) = undo(header, &stored, codecs, log)?;
+        let is_shared = stored.as_ptr_range().contains(&raw.as_ptr());
+        // A part of much more than itself would keep all of that in memory.
+        let (raw, held) = match raw.len() {
+            len if !is_shared => (raw, len),
+            len if len < held / 2 => (Bytes::copy_from_slice(&raw), len),
+            _ => (raw, held),
         };
-        let codec = codecs.get(number).ok_or(Unreadable::UnknownCodec(number))?;
-        if u64::from(header.count) * 4 > u64::from(header.uncompressed_len) {
-            return Err(Unreadable::Corrupt("more records than its length can hold"));
-        }
-        let context = FrameContext::new(log, header.base, header.count, header.uncompressed_len);
-        let mut raw = Vec::new();
-        let decoded = catch_unwind(AssertUnwindSafe(|| codec.decode(&context, stored, &mut raw)));
-        match decoded {
-            Ok(Ok(())) if raw.len() == header.uncompressed_len as usize => {}
-            Ok(Ok(())) => {
-                tracing::error!(
-                    %log, codec = codec.name(), base = %header.base, stated = header.uncompressed_len, decoded = raw.len(),
-                    "a codec gave back another length than it was given"
-                );
-                return Err(Unreadable::Corrupt("the codec returned another length than the header states"));
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(%log, codec = codec.name(), base = %header.base, %error, "a frame could not be decoded");
-                return Err(match error.downcast::<Lacking>() {
-                    Ok(what) => Unreadable::Lacking(codec.name().into(), Arc::new(*what)),
-                    Err(_) => Unreadable::Corrupt("the codec could not decode it"),
-                });
-            }
-            Err(_) => {
-                tracing::error!(%log, codec = codec.name(), base = %header.base, "a codec panicked while decoding");
-                return Err(Unreadable::Corrupt("the codec panicked"));
-            }
-        }
-        Self::new(header.base, header.count, Bytes::from(raw)).inspect_err(|_| {
+        let frame = Self::new(header.base, header.count, raw).inspect_err(|_| {
             tracing::error!(%log, codec = codec.name(), base = %header.base, "what a codec gave back are no records");
-        })
+        })?;
+        Ok(Self { held, ..frame })
+    }
+
+    /// Bytes of its records.
+    pub(crate) fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// The frame as the first of several, for which there is room.
+    pub(super) fn begin(self, room: usize) -> Joined {
+        let mut raw = Vec::with_capacity(room);
+        raw.extend_from_slice(&self.raw);
+        Joined { base: self.base, raw, records: self.records }
     }
 
     /// The first offset.
@@ -116,21 +115,110 @@ impl DecodedFrame {
 
     /// Bytes it keeps in memory.
     pub(crate) fn memory(&self) -> usize {
-        self.raw.len() + self.records.len() * size_of::<(u32, u32)>() + size_of::<Self>()
+        self.held + self.records.len() * size_of::<(u32, u32)>() + size_of::<Self>()
     }
 
     /// The record at `offset`, or why its envelope is unreadable. `offset` lies in the frame.
     pub(crate) fn record(&self, offset: Offset) -> Result<Record, Unreadable> {
         let index = usize::try_from(offset.since(self.base)).unwrap_or(usize::MAX);
         let &(start, len) = self.records.get(index).ok_or(Unreadable::Corrupt("not in its frame"))?;
-        let bytes = self.raw.slice(start as usize..start as usize + len as usize);
-        Record::decode(offset, &bytes).map_err(|error| {
+        let record = self.raw.get(start as usize..).and_then(|rest| rest.get(..len as usize));
+        Record::decode_in(offset, &self.raw, record.unwrap_or_default()).map_err(|error| {
             Unreadable::Corrupt(match error {
                 crate::format::RecordError::Version => "unknown record version",
                 crate::format::RecordError::Key => "the record's key is malformed",
                 crate::format::RecordError::Short => "the record is cut short",
             })
         })
+    }
+}
+
+/// Frames that follow each other, with their codec undone, as they become one.
+#[derive(Debug)]
+pub(super) struct Joined {
+    base: Offset,
+    raw: Vec<u8>,
+    records: Vec<(u32, u32)>,
+}
+
+impl Joined {
+    /// Bytes of the records.
+    pub(super) fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// The records.
+    pub(super) fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Takes in the next frame, whose CRC was found to hold.
+    pub(super) fn push(
+        &mut self,
+        header: &FrameHeader,
+        stored: &Bytes,
+        codecs: &CodecSet,
+        log: &LogIdentity,
+    ) -> Result<(), Unreadable> {
+        let (raw, _) = undo(header, stored, codecs, log)?;
+        let records = record_starts(&raw, header.count).map_err(Unreadable::Corrupt)?;
+        let start =
+            u32::try_from(self.raw.len()).map_err(|_| Unreadable::Corrupt("too much for one buffer"))?;
+        self.raw.extend_from_slice(&raw);
+        self.records.extend(records.into_iter().map(|(at, len)| (start.saturating_add(at), len)));
+        Ok(())
+    }
+
+    /// All of them.
+    pub(super) fn finish(self) -> DecodedFrame {
+        let Self { base, raw, records } = self;
+        DecodedFrame { base, held: raw.capacity(), raw: raw.into(), records }
+    }
+}
+
+/// The records of a frame as they were before the codec, and that one.
+fn undo<'a>(
+    header: &FrameHeader,
+    stored: &Bytes,
+    codecs: &'a CodecSet,
+    log: &LogIdentity,
+) -> Result<(Bytes, &'a dyn Codec), Unreadable> {
+    let (number, stored) = match header.codec() {
+        StoredCodec::Plain(number) => (number, stored.clone()),
+        StoredCodec::Extended => {
+            let (number, rest) =
+                read_extended_codec(stored).ok_or(Unreadable::Corrupt("the codec number is malformed"))?;
+            (number, stored.slice_ref(rest))
+        }
+        // A newer format: answered like a codec that nobody registered.
+        StoredCodec::Reserved(flags) => return Err(Unreadable::UnknownCodec(reserved(flags))),
+    };
+    let codec = codecs.get(number).ok_or(Unreadable::UnknownCodec(number))?;
+    if u64::from(header.count) * 4 > u64::from(header.uncompressed_len) {
+        return Err(Unreadable::Corrupt("more records than its length can hold"));
+    }
+    let context = FrameContext::new(log, header.base, header.count, header.uncompressed_len);
+    let decoded = catch_unwind(AssertUnwindSafe(|| codec.decode_shared(&context, &stored)));
+    match decoded {
+        Ok(Ok(raw)) if raw.len() == header.uncompressed_len as usize => Ok((raw, &**codec)),
+        Ok(Ok(raw)) => {
+            tracing::error!(
+                %log, codec = codec.name(), base = %header.base, stated = header.uncompressed_len, decoded = raw.len(),
+                "a codec gave back another length than it was given"
+            );
+            Err(Unreadable::Corrupt("the codec returned another length than the header states"))
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%log, codec = codec.name(), base = %header.base, %error, "a frame could not be decoded");
+            Err(match error.downcast::<Lacking>() {
+                Ok(what) => Unreadable::Lacking(codec.name().into(), Arc::new(*what)),
+                Err(_) => Unreadable::Corrupt("the codec could not decode it"),
+            })
+        }
+        Err(_) => {
+            tracing::error!(%log, codec = codec.name(), base = %header.base, "a codec panicked while decoding");
+            Err(Unreadable::Corrupt("the codec panicked"))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod encode;
 mod index;
 mod raw_header;
 mod resync;
+mod run;
 mod scan;
 mod verify;
 mod window;
@@ -20,19 +21,23 @@ use std::{
     sync::Arc,
 };
 
+pub use self::cache::CacheStats;
 pub(crate) use self::{
     cache::{CacheId, FrameCache},
     decoded::{DecodedFrame, Unreadable},
     encode::{EncodeError, encode_frame, may_hold_frame},
     index::SparseIndex,
     scan::{Place, Step, Walk},
-    window::READ_CHUNK,
+    window::{Joining, READ_CHUNK, ReadWindow},
 };
-use self::{index::Hole, window::Window};
+use self::{
+    index::Hole,
+    run::{Run, decode_run, frame_at},
+};
 use crate::{
     disk::{Disk, File, FileExt, OpenMode},
     error::{Error, Result},
-    format::{FrameHeader, HEADER_LEN, Offset},
+    format::{FrameHeader, Offset},
     plugin::{CodecSet, LogIdentity},
     sync::{
         Mutex,
@@ -74,20 +79,6 @@ pub(crate) enum Found {
     Frame(DecodedFrame),
     /// No readable frame holds these offsets.
     Lost(Range<Offset>, Unreadable),
-}
-
-/// What consecutive reads remember, so that small frames are not each read from the file.
-#[derive(Debug)]
-pub(crate) struct ReadWindow {
-    window: Option<Window>,
-    chunk: usize,
-}
-
-impl ReadWindow {
-    /// For reads that take at least `chunk` bytes at a time from a file.
-    pub(crate) fn new(chunk: usize) -> Self {
-        Self { window: None, chunk }
-    }
 }
 
 /// What a read needs besides the segment.
@@ -241,6 +232,9 @@ impl Segment {
         context: ReadContext<'_>,
         window: &mut ReadWindow,
     ) -> Result<Found> {
+        if let Some(found) = self.read_on(offset, context, window)? {
+            return Ok(found);
+        }
         let io = |error| Error::io("read", &self.path, error);
         let (file, len, start, holes) = {
             let mut nav = self.nav.lock();
@@ -257,7 +251,7 @@ impl Segment {
             let start = if nav.hint.0 <= offset { floor.max(nav.hint.1) } else { floor };
             (file, self.len(), start, Arc::clone(nav.index.holes()))
         };
-        let window = Window::onto(&mut window.window, Arc::clone(&file), len, window.chunk);
+        window.turn_to(&file);
         let mut pos = start;
         while pos < len {
             if let Some(hole) = hole_at(&holes, pos) {
@@ -265,7 +259,7 @@ impl Segment {
                 continue;
             }
             // A frame that is passed over must check out as well: its header says where the next one is.
-            let Some((header, bytes)) = frame_at(window, pos, len).map_err(io)? else { break };
+            let Some((header, stored)) = frame_at(window, pos, len).map_err(io)? else { break };
             if offset >= header.end() {
                 pos += header.frame_len();
                 continue;
@@ -273,16 +267,47 @@ impl Segment {
             if offset < header.base {
                 return Ok(Found::Lost(offset..header.base, Unreadable::Corrupt("the frame is missing")));
             }
-            return Ok(match DecodedFrame::decode(bytes, context.codecs, context.log) {
-                Ok(frame) => {
-                    self.nav.lock().hint = (header.end(), pos + header.frame_len());
-                    Found::Frame(frame)
-                }
-                Err(why) => Found::Lost(header.base..header.end(), why),
-            });
+            let run = decode_run(window, (pos, len), (header, stored), self.limit(), context);
+            if let Found::Frame(_) = &run.found {
+                self.nav.lock().hint = (run.after.expected, run.after.pos);
+            }
+            return Ok(run.found);
         }
         // What the index says and what the file holds differ: it was damaged since. The walk decides.
         self.walk_for(offset, context, &file, len).map_err(io)
+    }
+
+    /// Reads the frame that begins at `offset`, where that is just how far the index of a sealed segment reaches: whoever
+    /// reads on takes frames into the index as they come, and no byte is read twice. `None` where it is not that simple.
+    fn read_on(
+        &self,
+        offset: Offset,
+        context: ReadContext<'_>,
+        window: &mut ReadWindow,
+    ) -> Result<Option<Found>> {
+        let (file, place) = {
+            let mut nav = self.nav.lock();
+            if nav.complete || nav.index.place().expected != offset {
+                return Ok(None);
+            }
+            (self.open(&mut nav, context.disk)?, nav.index.place())
+        };
+        window.turn_to(&file);
+        let (len, limit) = (self.len(), self.limit());
+        let frame = frame_at(window, place.pos, len).map_err(|error| Error::io("read", &self.path, error))?;
+        let fits = |header: &FrameHeader| header.base == offset && header.end() <= limit;
+        let Some(frame) = frame.filter(|(header, _)| fits(header)) else { return Ok(None) };
+        let Run { found, frames, after } = decode_run(window, (place.pos, len), frame, limit, context);
+        let mut nav = self.nav.lock();
+        // Somebody else may have gone further meanwhile, or given the index up.
+        if nav.index.place() == place {
+            for (base, after) in frames {
+                let pos = nav.index.place().pos;
+                nav.index.push(base, pos, after);
+            }
+            nav.hint = (after.expected, after.pos);
+        }
+        Ok(Some(found))
     }
 
     /// Finds `offset` by a walk that trusts nothing but CRCs, and remembers the damage that it meets.
@@ -313,7 +338,7 @@ impl Segment {
                     }
                     let mut bytes = vec![0; usize::try_from(header.frame_len()).unwrap_or(0)];
                     file.read_exact_at(&mut bytes, pos)?;
-                    return Ok(match DecodedFrame::decode(&bytes, context.codecs, context.log) {
+                    return Ok(match DecodedFrame::decode(bytes.into(), context.codecs, context.log) {
                         Ok(frame) => Found::Frame(frame),
                         Err(why) => Found::Lost(header.base..header.end(), why),
                     });
@@ -396,7 +421,7 @@ impl Segment {
         let mut bytes =
             vec![0; usize::try_from(header.frame_len()).map_err(|_| io::ErrorKind::FileTooLarge)?];
         file.read_exact_at(&mut bytes, pos)?;
-        let frame = DecodedFrame::decode(&bytes, context.codecs, context.log).ok();
+        let frame = DecodedFrame::decode(bytes.into(), context.codecs, context.log).ok();
         let record = frame.and_then(|frame| frame.record(header.base).ok());
         Ok(record.map(|record| record.committed_at_ms))
     }
@@ -409,13 +434,4 @@ pub(crate) fn is_written(file: &dyn File, pos: u64, header: &FrameHeader) -> io:
 
 fn hole_at(holes: &[Hole], pos: u64) -> Option<&Hole> {
     holes.binary_search_by_key(&pos, |hole| hole.pos).ok().and_then(|index| holes.get(index))
-}
-
-/// The frame at `pos` and its header, if its CRC holds and it lies within `len`.
-fn frame_at(window: &mut Window, pos: u64, len: u64) -> io::Result<Option<(FrameHeader, &[u8])>> {
-    let header = window.get(pos, HEADER_LEN)?.first_chunk().and_then(|bytes| FrameHeader::decode(bytes).ok());
-    let Some(header) = header.filter(|header| pos + header.frame_len() <= len) else { return Ok(None) };
-    let bytes = window.get(pos, usize::try_from(header.frame_len()).unwrap_or(usize::MAX))?;
-    let holds = header.crc_with(bytes.get(HEADER_LEN..).unwrap_or_default()) == header.crc;
-    Ok(holds.then_some((header, bytes)))
 }

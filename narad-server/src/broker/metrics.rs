@@ -61,6 +61,9 @@ impl Broker {
         out.add(names::IDLE_LOGS_EVICTED, &none, store.evicted);
         out.add(names::COLD_RETENTION_SWEPT, &none, store.cold_swept);
         out.add(names::COLD_RETENTION_PANICS, &none, store.cold_panics);
+        let cache = self.0.runtime.cache_stats();
+        out.add(names::CACHE_HITS, &none, cache.hits);
+        out.add(names::CACHE_MISSES, &none, cache.misses);
         out.add(names::REAPER_RESTARTS, &none, store.reaper_restarts);
         for ((component, kind), count) in &gauges.errors {
             out.add(names::ERRORS, &Labels::new([("component", component), ("kind", kind)]), *count);

@@ -66,6 +66,8 @@ metrics! {
     RECOVERY_SCANNED = Counter "narad_storage_recovery_scanned_bytes_total", "Bytes that opens of a partition's log have scanned.";
     RECOVERY_CUT = Counter "narad_storage_recovery_truncated_bytes_total", "Bytes of torn tails that opens of a partition's log have cut.";
     RECOVERY_GAPS = Counter "narad_storage_recovery_gaps_total", "Runs of messages lost to damage that opens of a partition's log have found; each open finds them again.";
+    CACHE_HITS = Counter "narad_storage_cache_hits_total", "Reads of frames that were in memory, decoded.";
+    CACHE_MISSES = Counter "narad_storage_cache_misses_total", "Reads of frames that had to be read from their file and decoded.";
     PARTITION_SIZE = Gauge "narad_partition_size_bytes", "Bytes of a partition's segments.";
     SEGMENTS = Gauge "narad_segments", "Segments of a partition.";
     TOPIC_BYTES = Gauge "narad_topic_bytes", "Bytes of the segments of all partitions of a topic.";

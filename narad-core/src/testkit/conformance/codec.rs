@@ -195,6 +195,10 @@ fn round_trip(codec: &dyn Codec, context: &FrameContext<'_>, payload: &Payload, 
     check(point, decoded.is_ok(), || format!("{}: {:?}", input(), decoded.as_ref().err()));
     let same = out.strip_prefix(PREFIX) == Some(&payload.bytes[..]);
     check(point, same, || format!("{} gives other bytes", input()));
+    let input = || format!("decode_shared of {}", payload.name);
+    let shared = calm(point, input, || codec.decode_shared(context, &Bytes::copy_from_slice(stored)));
+    let same = shared.as_ref().is_ok_and(|raw| *raw == payload.bytes);
+    check(point, same, || format!("{} gives something else than decode", input()));
 }
 
 /// Point 4, for bytes that are not what `encode` made.
