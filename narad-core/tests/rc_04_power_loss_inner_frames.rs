@@ -47,9 +47,9 @@ fn plain(number: u64) -> Batch {
     record(&format!("{number:0>700}"))
 }
 
-/// Ten records, and then the power goes in the last fsync of `under_way`, in many ways; none may make a record of what was
+/// Ten records, and then the power goes in the last fsync of `under_way`, which sends `sent` more, in many ways; none may make a record of what was
 /// not sent as one.
-fn lose_power(under_way: impl Fn(&Bench, &Log)) {
+fn lose_power(sent: u64, under_way: impl Fn(&Bench, &Log)) {
     for (seed, prepare) in (0..100).zip([true, false].into_iter().cycle()) {
         let bench = Bench::new(seed);
         let mut options = segments_of(1 << 20);
@@ -64,7 +64,7 @@ fn lose_power(under_way: impl Fn(&Bench, &Log)) {
         for _ in 0..4 {
             let (_, log) = bench.after_power_loss(Survival::Random);
             let end = log.next_offset().get();
-            assert!((BEFORE..BEFORE + 3).contains(&end), "seed {seed}: the log ends at {end}");
+            assert!((BEFORE..=BEFORE + sent).contains(&end), "seed {seed}: the log ends at {end}");
             let batch = log.read_batch(offset(0), 100, 1 << 20).unwrap();
             for found in batch.records {
                 let is_sent = found.payload.len() >= 700;
@@ -77,18 +77,31 @@ fn lose_power(under_way: impl Fn(&Bench, &Log)) {
 #[test]
 fn rc_04_a_commit_with_frames_in_its_payload_survives_a_power_loss_as_what_it_is_or_not_at_all() {
     for ahead in [0, 1, 2, 1000, 1 << 20] {
-        lose_power(|_, log| drop(log.commit(hostile(ahead))));
+        lose_power(1, |_, log| drop(log.commit(hostile(ahead))));
     }
 }
 
 #[test]
 fn rc_04_so_does_one_with_other_messages_in_front() {
     for ahead in [1, 2] {
-        lose_power(|bench, log| {
+        lose_power(3, |bench, log| {
             log.append(&plain(BEFORE)).unwrap();
             bench.pass(Duration::from_millis(100));
             log.append(&hostile(ahead)).unwrap();
             log.commit(plain(BEFORE + 2)).unwrap();
+        });
+    }
+}
+
+#[test]
+fn rc_04_a_frame_whose_offsets_are_those_of_messages_in_front_is_none_either() {
+    for ahead in [1, 3, 5] {
+        lose_power(6, |bench, log| {
+            for n in 0..5 {
+                log.append(&plain(BEFORE + n)).unwrap();
+            }
+            bench.pass(Duration::from_millis(100));
+            log.commit(hostile(ahead)).unwrap();
         });
     }
 }

@@ -157,7 +157,7 @@ impl Writer {
         match encode_frame(context.codec, context.log, base, count, raw, &mut self.unsynced) {
             Ok(header) => {
                 let stored = self.unsynced.get(start..).unwrap_or_default();
-                self.needs_anchor |= may_hold_frame(base, stored);
+                self.needs_anchor |= may_hold_frame(stored);
                 self.pending.push((header, self.end));
                 self.end += header.frame_len();
                 Ok(())

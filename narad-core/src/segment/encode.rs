@@ -74,12 +74,13 @@ fn encode_at(
     Ok(header)
 }
 
-/// Whether the stored bytes of a frame at `base` hold what could be taken for a frame of this log, if the header in front of
-/// them were lost: a header in range whose offsets fit, or the beginning of one that the next frame may complete.
-pub(crate) fn may_hold_frame(base: Offset, stored: &[u8]) -> bool {
+/// Whether the stored bytes of a frame hold what could be taken for a frame, if the header in front of them were lost: a
+/// header in range, or the beginning of one that the next frame may complete. Its offsets are not looked at: which would
+/// fit depends on how many frames in front of it are lost as well.
+pub(crate) fn may_hold_frame(stored: &[u8]) -> bool {
     memmem::find_iter(stored, &FRAME_MAGIC).any(|at| {
         let header = stored.get(at..).and_then(<[u8]>::first_chunk).map(FrameHeader::decode);
-        header.is_none_or(|header| header.is_ok_and(|header| header.base >= base))
+        header.is_none_or(|header| header.is_ok())
     })
 }
 

@@ -78,21 +78,33 @@ pub(super) enum Tried {
     Slow(Handover),
 }
 
-/// The right to go the short way, given back when it goes.
+/// The right to go the short way, given back when it goes, unless it was passed on to the dispatcher.
 #[derive(Debug)]
-struct Claim(Arc<Direct>);
+struct Claim(Option<Arc<Direct>>);
+
+impl Claim {
+    /// Sets what is under way, for as long as the claim lasts.
+    fn set(&self, state: State) {
+        if let Some(direct) = &self.0 {
+            *direct.state.lock() = state;
+        }
+    }
+
+    /// Passes it on: the dispatcher gives it back, and may have done so, and another producer taken it, before this ends.
+    fn pass_on(mut self, state: State) {
+        self.set(state);
+        if let Some(direct) = self.0.take() {
+            direct.changed.notify_one();
+        }
+    }
+}
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        match *state {
-            State::Claimed => *state = State::Free,
-            State::Handing => {
-                *state = State::Free;
-                self.0.changed.notify_one();
-            }
-            // The dispatcher's from here on.
-            State::Handed { .. } | State::Free => {}
+        let Some(direct) = &self.0 else { return };
+        let before = std::mem::take(&mut *direct.state.lock());
+        if matches!(before, State::Handing) {
+            direct.changed.notify_one();
         }
     }
 }
@@ -108,14 +120,12 @@ impl Handover {
     /// The WAL is about to take the message: the dispatcher waits until [`hand_over`](Self::hand_over), or until this
     /// goes.
     pub(super) fn begin(&self) {
-        *self.claim.0.state.lock() = State::Handing;
+        self.claim.set(State::Handing);
     }
 
     /// The message is the WAL's record at `offset`: the dispatcher sees its commit through.
     pub(super) fn hand_over(self, offset: Offset) {
-        let direct = &self.claim.0;
-        *direct.state.lock() = State::Handed { offset, commit: self.commit };
-        direct.changed.notify_one();
+        self.claim.pass_on(State::Handed { offset, commit: self.commit });
     }
 
     /// The WAL did not take the message: waits for the commit after all.
@@ -141,7 +151,7 @@ impl Direct {
             return None;
         }
         *state = State::Claimed;
-        Some(Claim(Arc::clone(self)))
+        Some(Claim(Some(Arc::clone(self))))
     }
 
     /// Commits a message to its partition, if nothing else is under way there. `is_idle` is asked once nobody else can
