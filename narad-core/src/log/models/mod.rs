@@ -29,10 +29,9 @@ use shuttle::{
 
 use super::{Log, LogOptions};
 use crate::{
-    format::{Batch, CodecNumber, Offset},
-    plugin::{Codec, FrameContext, PluginError},
+    format::{Batch, Offset},
     runtime::{Runtime, RuntimeOptions},
-    testkit::{self, ManualClock, SeedGuard, SimDisk},
+    testkit::{self, ManualClock, SeedGuard, SimDisk, Verbatim},
 };
 
 /// How often a schedule of few preemptions preempts.
@@ -94,7 +93,7 @@ impl Rig {
 }
 
 fn options() -> LogOptions {
-    LogOptions::new("modelled", Arc::new(Plain))
+    LogOptions::new("modelled", Arc::new(Verbatim))
 }
 
 fn record(payload: &str) -> Batch {
@@ -107,28 +106,4 @@ fn offset(value: u32) -> Offset {
 
 fn text(payload: &[u8]) -> String {
     String::from_utf8(payload.to_vec()).unwrap()
-}
-
-/// Stores frames as they are.
-#[derive(Debug)]
-struct Plain;
-
-impl Codec for Plain {
-    fn number(&self) -> CodecNumber {
-        CodecNumber::new(0).unwrap()
-    }
-
-    fn name(&self) -> &str {
-        "none"
-    }
-
-    fn encode(&self, _: &FrameContext<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(raw);
-        Ok(())
-    }
-
-    fn decode(&self, _: &FrameContext<'_>, stored: &[u8], out: &mut Vec<u8>) -> Result<(), PluginError> {
-        out.extend_from_slice(stored);
-        Ok(())
-    }
 }
