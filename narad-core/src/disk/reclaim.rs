@@ -8,7 +8,7 @@
 use std::{collections::VecDeque, io, path::Path, sync::Arc, time::Duration};
 
 use super::{
-    Disk, File, OpenMode, Spares,
+    Disk, File, FileKind, Metadata, OpenMode, Spares,
     turns::{Beside, Turns},
 };
 use crate::sync::{Condvar, Mutex, thread};
@@ -53,8 +53,9 @@ impl Doomed {
     /// Takes hold of the file at `path`, if it is large enough to matter. What keeps it from being opened keeps nobody
     /// from unlinking it.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Self {
-        let file = disk.open(path, OpenMode::ReadWrite).ok();
-        Self(file.filter(|file| file.len().is_ok_and(|len| len > GENTLE)))
+        let is_large = |found: Metadata| found.kind == FileKind::File && found.len > GENTLE;
+        let matters = disk.metadata(path).is_ok_and(is_large);
+        Self(matters.then(|| disk.open(path, OpenMode::ReadWrite).ok()).flatten())
     }
 }
 
