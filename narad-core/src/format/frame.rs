@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::Offset;
+use super::{
+    Offset,
+    crc::{crc32c, crc32c_append},
+};
 
 /// The first two bytes of a frame. They lie outside the CRC, so that a scanner can look for them.
 pub const FRAME_MAGIC: [u8; 2] = [0xCA, 0xFE];
@@ -146,7 +149,7 @@ impl FrameHeader {
 
     /// The CRC that a frame of these fields has with `stored` as its payload.
     pub fn crc_with(&self, stored: &[u8]) -> u32 {
-        crc32c::crc32c_append(self.crc_of_fields(), stored)
+        crc32c_append(self.crc_of_fields(), stored)
     }
 
     /// The CRC over the header's own fields, to be continued over the payload.
@@ -175,7 +178,7 @@ impl FrameHeader {
 
 /// The CRC over the part of an encoded header that it covers.
 pub fn frame_crc(header: &[u8; HEADER_LEN]) -> u32 {
-    crc32c::crc32c(header.get(CRC_START..CRC_END).unwrap_or_default())
+    crc32c(header.get(CRC_START..CRC_END).unwrap_or_default())
 }
 
 /// Reads an extended codec number in front of a payload: the number and the rest, or `None` when malformed.

@@ -2,6 +2,7 @@
 //!
 //! `docs/format.md` describes it byte for byte.
 
+mod crc;
 mod cursor;
 mod frame;
 mod offset;
@@ -12,6 +13,7 @@ mod positions;
 )]
 mod record;
 
+pub(crate) use crc::{crc32c, crc32c_append};
 pub use cursor::{FANOUT_CURSOR_LEN, FanoutCursor, decode_fanout_cursor, encode_fanout_cursor};
 pub use frame::{
     CodecNumber, EXTENDED_CODEC, FRAME_MAGIC, FrameHeader, HEADER_LEN, HeaderError, MAX_FRAME_BYTES,

@@ -2,6 +2,7 @@
 
 use super::{
     Offset,
+    crc::{crc32c, crc32c_append},
     record::{read_varint, write_varint},
 };
 
@@ -83,7 +84,7 @@ impl AheadRecord {
         // Both fit: the payload is below 4 KiB.
         header.extend_from_slice(&(kept as u32).to_le_bytes());
         header.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&header), &payload);
+        let crc = crc32c_append(crc32c(&header), &payload);
         header.extend_from_slice(&crc.to_le_bytes());
         header.extend_from_slice(&payload);
         let mut slot = [0; AHEAD_SLOT_LEN];
@@ -104,7 +105,7 @@ impl AheadRecord {
         }
         let payload_len = u32_at(28)? as usize;
         let payload = slot.get(AHEAD_HEADER_LEN..AHEAD_HEADER_LEN.checked_add(payload_len)?)?;
-        if crc32c::crc32c_append(crc32c::crc32c(fixed), payload) != u32_at(AHEAD_CRC_AT)? {
+        if crc32c_append(crc32c(fixed), payload) != u32_at(AHEAD_CRC_AT)? {
             return None;
         }
         let frontier = frontier_from_i64(u64_at(16)?.cast_signed())?;

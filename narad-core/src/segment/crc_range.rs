@@ -7,6 +7,8 @@
 
 use std::sync::LazyLock;
 
+use crate::format::crc32c_append;
+
 /// Distance between remembered prefix CRCs.
 const STEP: usize = 512;
 /// Ranges up to this long are summed directly; that is quicker than the algebra.
@@ -70,7 +72,7 @@ impl PrefixCrcs {
         let mut crc = 0;
         let mut prefixes = vec![0];
         for block in bytes.chunks_exact(STEP) {
-            crc = crc32c::crc32c_append(crc, block);
+            crc = crc32c_append(crc, block);
             prefixes.push(crc);
         }
         Self(prefixes)
@@ -80,7 +82,7 @@ impl PrefixCrcs {
     pub(crate) fn append(&self, seed: u32, bytes: &[u8], from: usize, to: usize) -> Option<u32> {
         let range = bytes.get(from..to)?;
         if range.len() <= DIRECT {
-            return Some(crc32c::crc32c_append(seed, range));
+            return Some(crc32c_append(seed, range));
         }
         let (before, until) = (self.prefix(bytes, from)?, self.prefix(bytes, to)?);
         Some(shift(&SHIFTS, seed ^ before, range.len()) ^ until)
@@ -95,7 +97,7 @@ impl PrefixCrcs {
 
     fn prefix(&self, bytes: &[u8], end: usize) -> Option<u32> {
         let block = end / STEP;
-        Some(crc32c::crc32c_append(*self.0.get(block)?, bytes.get(block * STEP..end)?))
+        Some(crc32c_append(*self.0.get(block)?, bytes.get(block * STEP..end)?))
     }
 }
 

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use crate::{
     error::Error,
     format::{
-        FrameHeader, HEADER_LEN, Offset, Record, StoredCodec, frame_crc, read_extended_codec, record_starts,
+        FrameHeader, HEADER_LEN, Offset, Record, StoredCodec, crc32c_append, frame_crc, read_extended_codec,
+        record_starts,
     },
     plugin::{Codec, CodecSet, FrameContext, Lacking, LogIdentity},
 };
@@ -62,7 +63,7 @@ impl DecodedFrame {
         let header = FrameHeader::decode(header_bytes)
             .map_err(|_| Unreadable::Corrupt("the frame header is damaged"))?;
         let stored = stored.get(..header.stored_len as usize).ok_or(SHORT)?;
-        if crc32c::crc32c_append(frame_crc(header_bytes), stored) != header.crc {
+        if crc32c_append(frame_crc(header_bytes), stored) != header.crc {
             return Err(Unreadable::Corrupt("the checksum does not hold"));
         }
         let (stored, held) = (bytes.slice_ref(stored), bytes.len());

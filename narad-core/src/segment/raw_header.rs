@@ -2,7 +2,7 @@
 //!
 //! Nothing in here is believed for being in range: only a CRC that holds makes a guess true.
 
-use crate::format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset};
+use crate::format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, MAX_FRAME_BYTES, Offset, crc32c};
 
 /// Bytes that the smallest record takes in a frame: length prefix, version, key length, commit time.
 pub(super) const MIN_RECORD: u64 = 4 + 1 + 1 + 8;
@@ -82,11 +82,11 @@ impl RawHeader {
     }
 
     pub(super) fn crc_of_fields(&self) -> u32 {
-        let crc = crc32c::crc32c(&[self.flags]);
-        let crc = crc32c::crc32c_append(crc, &self.count.to_be_bytes());
-        let crc = crc32c::crc32c_append(crc, &self.base.to_be_bytes());
-        let crc = crc32c::crc32c_append(crc, &self.uncompressed.to_be_bytes());
-        crc32c::crc32c_append(crc, &self.stored.to_be_bytes())
+        let [c0, c1, c2, c3] = self.count.to_be_bytes();
+        let [b0, b1, b2, b3, b4, b5, b6, b7] = self.base.to_be_bytes();
+        let [u0, u1, u2, u3] = self.uncompressed.to_be_bytes();
+        let [s0, s1, s2, s3] = self.stored.to_be_bytes();
+        crc32c(&[self.flags, c0, c1, c2, c3, b0, b1, b2, b3, b4, b5, b6, b7, u0, u1, u2, u3, s0, s1, s2, s3])
     }
 
     /// The header with one field other than the stored length changed, so that the fields sum to `sum`. `next` is the

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     disk::{File, FileExt},
-    format::{FrameHeader, HEADER_LEN, Offset},
+    format::{FrameHeader, HEADER_LEN, Offset, crc32c_append},
 };
 
 /// What the walk found at a place.
@@ -132,7 +132,7 @@ impl Walk {
             if chunk.is_empty() {
                 return Ok(None);
             }
-            crc = crc32c::crc32c_append(crc, chunk);
+            crc = crc32c_append(crc, chunk);
             at += chunk.len() as u64;
         }
         Ok((crc == header.crc).then_some(header))

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::{
     disk::{File, FileExt},
-    format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, frame_crc},
+    format::{FRAME_MAGIC, FrameHeader, HEADER_LEN, crc32c_append, frame_crc},
 };
 
 const CHUNK: usize = 256 << 10;
@@ -44,9 +44,9 @@ fn check(file: &dyn File, pos: u64, header: &FrameHeader, buffer: &mut Vec<u8>) 
                 if *found != header.encode() || found.first_chunk() != Some(&FRAME_MAGIC) {
                     return Ok(false);
                 }
-                Some(crc32c::crc32c_append(frame_crc(found), stored))
+                Some(crc32c_append(frame_crc(found), stored))
             }
-            Some(crc) => Some(crc32c::crc32c_append(crc, chunk)),
+            Some(crc) => Some(crc32c_append(crc, chunk)),
         };
         (at, left) = (at + len as u64, left - len);
     }

@@ -51,7 +51,7 @@ fn id_of(bytes: &[u8]) -> Option<u32> {
     if *magic != MAGIC || bytes.len() > MAX_BYTES {
         return None;
     }
-    Some(FIRST_ID + crc32c::crc32c(content) % (END_ID - FIRST_ID))
+    Some(FIRST_ID + crc_fast::crc32_iscsi(content) % (END_ID - FIRST_ID))
 }
 
 /// The name of the file of that number.
