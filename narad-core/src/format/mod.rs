@@ -13,7 +13,6 @@ mod positions;
 )]
 mod record;
 
-pub(crate) use crc::{crc32c, crc32c_append};
 pub use cursor::{FANOUT_CURSOR_LEN, FanoutCursor, decode_fanout_cursor, encode_fanout_cursor};
 pub use frame::{
     CodecNumber, EXTENDED_CODEC, FRAME_MAGIC, FrameHeader, HEADER_LEN, HeaderError, MAX_FRAME_BYTES,
@@ -26,5 +25,7 @@ pub use positions::{
 };
 pub use record::{Batch, RECORD_VERSION, Record, RecordError, split_records};
 
+#[cfg(feature = "engine")]
+pub(crate) use crc::{crc32c, crc32c_append};
 #[cfg(feature = "engine")]
 pub(crate) use record::record_starts;
