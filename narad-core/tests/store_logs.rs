@@ -93,6 +93,53 @@ fn st_03_all_partitions_are_opened_and_those_that_fail_are_named() {
 }
 
 #[test]
+fn st_03_partitions_of_one_topic_are_opened_at_once_and_no_more_of_them_than_asked_for() {
+    let bench = Bench::new(seed());
+    let (store, spec) = (bench.open(), topic("orders", 1));
+    for partition in [0, 1] {
+        commit(&store.log(&spec, p(partition)).unwrap(), "x");
+    }
+    store.close().unwrap();
+    let store = bench.open();
+    bench.disk.plant_other("/data/topics/orders/p00002");
+    let gate = Gate::new();
+    for name in ["p00000", "p00001"] {
+        bench.disk.inject(Fault::hold(CallKind::List, &gate).named(name));
+    }
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| store.open_all(std::slice::from_ref(&spec), Some(2)));
+        gate.wait_for(2);
+        // Both have the guard between them, and the third one is not looked at before they are done.
+        assert!(store.opened(&spec, p(0)).is_none() && store.opened(&spec, p(1)).is_none());
+        assert!(bench.disk.take_calls().iter().all(|call| !call.path.ends_with("p00002")));
+        gate.open();
+        let failures = opening.join().unwrap();
+        let named: Vec<_> = failures.iter().map(|failure| failure.partition).collect();
+        assert_eq!(named, [p(2)], "the one that fails fails alone");
+    });
+    for partition in [0, 1] {
+        assert_eq!(payloads(&store.opened(&spec, p(partition)).unwrap()), ["x"]);
+    }
+}
+
+#[test]
+fn st_03_one_at_a_time_partitions_are_opened_in_their_order_by_the_same_calls_each_time() {
+    let calls = |parallelism| {
+        let bench = Bench::new(1);
+        let store = bench.open();
+        bench.disk.take_calls();
+        assert!(store.open_all(&[topic("a", 1), topic("b", 2)], Some(parallelism)).is_empty());
+        let calls = bench.disk.take_calls();
+        calls.iter().map(|call| format!("{:?} {}", call.kind, call.path.display())).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(1), calls(1));
+    let (mut one, mut four) = (calls(1), calls(4));
+    one.sort();
+    four.sort();
+    assert_eq!(one, four, "side by side it is the same calls in another order");
+}
+
+#[test]
 fn hw_06_a_closed_partition_is_looked_at_without_opening_or_creating_anything() {
     let bench = Bench::new(1);
     let (store, spec) = (bench.open(), topic("orders", 1));

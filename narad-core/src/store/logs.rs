@@ -14,8 +14,12 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Ailment, Inner, OpenFailure, PartitionStats, TopicSpec, incarnation::Owner, open_log::OpenLog,
-    topic::Topic,
+    Ailment, Inner, OpenFailure, PartitionStats, TopicSpec,
+    directory::Guarded,
+    incarnation::Owner,
+    layout::PartitionPaths,
+    open_log::OpenLog,
+    topic::{Mark, Topic},
 };
 use crate::{
     Error, Result,
@@ -24,8 +28,16 @@ use crate::{
     plugin::PartitionId,
 };
 
-/// Topics that are opened or closed at once, unless the caller says otherwise.
+/// Logs that are opened at once, and topics that are closed, unless the caller says otherwise.
 const MOST_AT_ONCE: usize = 8;
+
+/// A partition whose topic's guard is held.
+enum Prepared {
+    /// Its log is open.
+    Open(Log),
+    /// It is not, and this is where its files are.
+    Closed(PartitionPaths, Mark),
+}
 
 impl Inner {
     /// The log if it is open: no file is touched and no guard taken.
@@ -52,12 +64,36 @@ impl Inner {
         }
         let topic = self.topic(&spec.name)?;
         let mut guarded = topic.directory.lock();
+        match self.prepare(&topic, &mut guarded, spec, partition)? {
+            Prepared::Open(log) => Ok(log),
+            Prepared::Closed(paths, mark) => self.open_prepared(&topic, spec, partition, &paths, mark),
+        }
+    }
+
+    fn prepare(
+        &self,
+        topic: &Topic,
+        guarded: &mut Guarded<'_>,
+        spec: &TopicSpec,
+        partition: PartitionId,
+    ) -> Result<Prepared> {
         // Others may have opened it, or closed the store, while this one waited for the guard.
         if let Some(open) = self.open_log(spec, partition)? {
-            return Ok(open.log.clone());
+            return Ok(Prepared::Open(open.log.clone()));
         }
         let mark = topic.mark();
-        let paths = guarded.prepare(self, spec.incarnation, partition)?;
+        Ok(Prepared::Closed(guarded.prepare(self, spec.incarnation, partition)?, mark))
+    }
+
+    /// Called while the guard is held: by this thread, or by one that waits for this one.
+    fn open_prepared(
+        &self,
+        topic: &Topic,
+        spec: &TopicSpec,
+        partition: PartitionId,
+        paths: &PartitionPaths,
+        mark: Mark,
+    ) -> Result<Log> {
         let log = Log::open(&self.runtime, paths.dir(), spec.log_options(partition))?;
         let open = OpenLog::new(log.clone(), spec.incarnation, partition, spec.retention.clone(), self.now());
         topic.install(open, spec, mark);
@@ -103,16 +139,57 @@ impl Inner {
             }
         }
         let failures = Mutex::new(Vec::new());
-        side_by_side(specs, parallelism, |spec| {
-            for partition in (0..spec.partitions).map(PartitionId) {
-                if let Err(error) = self.log(spec, partition) {
-                    tracing::error!(topic = %spec.name, %partition, %error, "could not open a partition");
-                    self.count_error("open");
-                    failures.lock().push(OpenFailure { topic: spec.name.clone(), partition, error });
+        side_by_side(specs, parallelism, |spec, idle| {
+            let failed = |partition: PartitionId, error: Error| {
+                tracing::error!(topic = %spec.name, %partition, %error, "could not open a partition");
+                self.count_error("open");
+                failures.lock().push(OpenFailure { topic: spec.name.clone(), partition, error });
+            };
+            let mut next = 0;
+            while next < spec.partitions {
+                let helpers = idle.take((spec.partitions - next - 1) as usize);
+                let some: Vec<_> = (next..spec.partitions).take(1 + helpers).map(PartitionId).collect();
+                next += some.len() as u32;
+                self.open_some(spec, &some, &failed);
+                idle.give(helpers);
+            }
+        });
+        let mut failures = failures.into_inner();
+        failures.sort_by(|one, other| (&one.topic, one.partition.0).cmp(&(&other.topic, other.partition.0)));
+        failures
+    }
+
+    /// Opens these partitions, at once if there are several. Who wants the topic's guard waits for them, not for all that
+    /// the topic has.
+    fn open_some(
+        &self,
+        spec: &TopicSpec,
+        partitions: &[PartitionId],
+        failed: &(impl Fn(PartitionId, Error) + Sync),
+    ) {
+        let topic = self.topic(&spec.name);
+        let (Ok(topic), [_, _, ..]) = (topic, partitions) else {
+            for &partition in partitions {
+                _ = self.log(spec, partition).map_err(|error| failed(partition, error));
+            }
+            return;
+        };
+        let mut guarded = topic.directory.lock();
+        std::thread::scope(|scope| {
+            let topic = &topic;
+            for &partition in partitions {
+                match self.prepare(topic, &mut guarded, spec, partition) {
+                    Ok(Prepared::Open(_)) => {}
+                    Ok(Prepared::Closed(paths, mark)) => {
+                        scope.spawn(move || {
+                            let opened = self.open_prepared(topic, spec, partition, &paths, mark);
+                            _ = opened.map_err(|error| failed(partition, error));
+                        });
+                    }
+                    Err(error) => failed(partition, error),
                 }
             }
         });
-        failures.into_inner()
     }
 
     /// How many logs are open.
@@ -140,7 +217,7 @@ impl Inner {
     pub(super) fn close_all(&self) -> Result<()> {
         let topics: Vec<Arc<Topic>> = self.topics.read().values().cloned().collect();
         let outcome = Mutex::new(Ok(()));
-        side_by_side(&topics, None, |topic| {
+        side_by_side(&topics, None, |topic, _| {
             let _guarded = topic.directory.lock();
             for open in topic.open_logs() {
                 match topic.close_log(&open) {
@@ -172,15 +249,34 @@ impl Spares for Inner {
     }
 }
 
-/// Does `work` for each item, on a few threads.
-fn side_by_side<T: Sync>(items: &[T], parallelism: Option<usize>, work: impl Fn(&T) + Sync) {
+/// Threads that may be at work and have nothing to do.
+struct Idle(AtomicUsize);
+
+impl Idle {
+    /// At most `wanted` of them.
+    fn take(&self, wanted: usize) -> usize {
+        let left = |idle: usize| Some(idle.saturating_sub(wanted));
+        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        before.unwrap_or_else(|idle| idle).min(wanted)
+    }
+
+    fn give(&self, threads: usize) {
+        self.0.fetch_add(threads, Ordering::Relaxed);
+    }
+}
+
+/// Does `work` for each item, on a few threads. Those that have no item left are idle: the others may have as many at work in
+/// their place.
+fn side_by_side<T: Sync>(items: &[T], parallelism: Option<usize>, work: impl Fn(&T, &Idle) + Sync) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = parallelism.unwrap_or(cores.min(MOST_AT_ONCE)).clamp(1, items.len().max(1));
-    let next = AtomicUsize::new(0);
+    let most = parallelism.unwrap_or(cores.min(MOST_AT_ONCE)).max(1);
+    let threads = most.min(items.len()).max(1);
+    let (next, idle) = (AtomicUsize::new(0), Idle(AtomicUsize::new(most - threads)));
     let run = || {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            work(item);
+            work(item, &idle);
         }
+        idle.give(1);
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {

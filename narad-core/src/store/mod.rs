@@ -211,8 +211,9 @@ impl Store {
         self.inner.open_log(spec, partition).ok().flatten().map(|open| open.log.clone())
     }
 
-    /// Opens every partition of `specs`, `parallelism` topics at once (`None`: as many as there are cores, at most
-    /// 8), and returns those that could not be opened; each is logged, and tried again when it is used.
+    /// Opens every partition of `specs`, `parallelism` at once (`None`: as many as there are cores, at most 8), of as many
+    /// topics as there are, and returns those that could not be opened, by topic and partition; each is logged, and
+    /// tried again when it is used.
     pub fn open_all(&self, specs: &[TopicSpec], parallelism: Option<usize>) -> Vec<OpenFailure> {
         self.inner.open_all(specs, parallelism)
     }
