@@ -27,7 +27,7 @@ use narad_core::{
     plugin::Codec,
     runtime::Runtime,
 };
-use support::{Comparison, bench_dir, cpu_ticks, resident_bytes};
+use support::{Comparison, bench_dir, cpu_ticks, records::json_batches, resident_bytes};
 
 const ROUNDS: usize = 5;
 
@@ -79,27 +79,10 @@ fn sequential_read(root: &Path) {
     }
 }
 
-/// Fills a log with text that is about as compressible as JSON. Answers how many records it has.
+/// Fills a log. Answers how many records it has.
 fn fill(dir: &Path, codec: &Arc<dyn Codec>, frames: usize, records: usize, bytes: usize) -> u64 {
     let log = open_with(dir, codec);
-    let mut state = 1u64;
-    let mut word = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        format!("\"field-{}\":{:07},", state >> 60, (state >> 33) % 10_000_000)
-    };
-    let batches: Vec<Batch> = (0..8)
-        .map(|_| {
-            let payload = |_| {
-                let mut text = String::new();
-                while text.len() < bytes {
-                    text.push_str(&word());
-                }
-                text.truncate(bytes);
-                ("", text)
-            };
-            (0..records).map(payload).collect()
-        })
-        .collect();
+    let batches = json_batches(8, records, bytes);
     for frame in 0..frames {
         log.commit(batches[frame % 8].clone()).unwrap();
     }

@@ -1,6 +1,9 @@
 //! What the benchmarks share: a directory on the file system to measure, and ratios of medians.
 #![allow(dead_code, unreachable_pub, reason = "each benchmark uses a part of it")]
 
+pub mod raw;
+pub mod records;
+
 /// Whether the run is a test of the harness (`cargo test --benches`), in which nothing is measured.
 pub fn only_compiled() -> bool {
     !std::env::args().any(|argument| argument == "--bench")
