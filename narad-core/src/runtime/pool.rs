@@ -19,7 +19,6 @@ pub(crate) struct Pool {
 
 struct Shared {
     state: Mutex<State>,
-    work: Condvar,
     threads: usize,
     per_group: usize,
 }
@@ -29,7 +28,9 @@ struct State {
     ready: VecDeque<(Arc<str>, Job)>,
     groups: HashMap<Arc<str>, Group>,
     started: usize,
-    idle: usize,
+    /// The workers that wait for a job, the one that has worked last on top: it is the next to work, so that under a light
+    /// load few threads do all of it, with warm caches. One that is woken is no longer among them.
+    idle: Vec<Arc<Condvar>>,
     ended: bool,
 }
 
@@ -49,8 +50,7 @@ impl Pool {
     /// A pool of at most `threads`, of which one group takes at most half (one at the least).
     pub(crate) fn new(threads: usize) -> Self {
         let threads = threads.max(1);
-        let shared =
-            Shared { state: Mutex::default(), work: Condvar::new(), threads, per_group: threads.div_ceil(2) };
+        let shared = Shared { state: Mutex::default(), threads, per_group: threads.div_ceil(2) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -64,35 +64,36 @@ impl Pool {
         }
         slot.running += 1;
         state.ready.push_back((Arc::clone(group), job));
-        // A worker that was woken for an earlier job counts as idle until it runs: it cannot take this one as well.
-        if state.ready.len() > state.idle && state.started < self.shared.threads {
+        if let Some(worker) = state.idle.pop() {
+            drop(state);
+            worker.notify_one();
+        } else if state.started < self.shared.threads {
             let shared = Arc::clone(&self.shared);
             let name = format!("narad-io-{}", state.started);
             if thread::Builder::new().name(name).spawn(move || shared.work()).is_ok() {
                 state.started += 1;
-                return;
-            }
-            // Without a new thread the job waits for one of those that run; without any, it runs here.
-            if state.started == 0 {
+            } else if state.started == 0 {
+                // Without a new thread the job waits for one of those that run; without any, it runs here.
                 drop(state);
                 self.shared.run_here();
-                return;
             }
         }
-        drop(state);
-        self.shared.work.notify_one();
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.state.lock().ended = true;
-        self.shared.work.notify_all();
+        let mut state = self.shared.state.lock();
+        state.ended = true;
+        for worker in state.idle.drain(..) {
+            worker.notify_one();
+        }
     }
 }
 
 impl Shared {
     fn work(&self) {
+        let woken = Arc::new(Condvar::new());
         let mut state = self.state.lock();
         loop {
             if let Some((group, job)) = state.ready.pop_front() {
@@ -103,9 +104,10 @@ impl Shared {
             } else if state.ended {
                 return;
             } else {
-                state.idle += 1;
-                self.work.wait(&mut state);
-                state.idle -= 1;
+                state.idle.push(Arc::clone(&woken));
+                woken.wait(&mut state);
+                // Nobody woke it, where it is still among them.
+                state.idle.retain(|idle| !Arc::ptr_eq(idle, &woken));
             }
         }
     }
