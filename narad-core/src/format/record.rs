@@ -162,6 +162,11 @@ impl Batch {
         Ok(())
     }
 
+    /// Makes room for `bytes` more of records.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.raw.reserve(bytes);
+    }
+
     /// Appends all records of `other`.
     pub(crate) fn append(&mut self, other: &Self) {
         self.raw.extend_from_slice(&other.raw);

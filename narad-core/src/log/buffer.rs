@@ -141,6 +141,7 @@ impl Buffer {
             [only] if self.batch.is_empty() => std::mem::take(only),
             _ => {
                 let mut all = std::mem::take(&mut self.batch);
+                all.reserve(batches.iter().map(Batch::size).sum());
                 for batch in batches {
                     all.append(batch);
                 }

@@ -213,6 +213,11 @@ impl Combiner {
         waiting.into_iter().filter(|member| !member.is_abandoned()).collect()
     }
 
+    /// How many batches are queued.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.lock().waiting.len()
+    }
+
     /// Gives the lead up: to the first thread in the queue, else to a worker, else to nobody.
     fn hand_over(&self) -> Next {
         let mut queue = self.queue.lock();

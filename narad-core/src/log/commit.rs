@@ -22,11 +22,16 @@ use crate::{
     plugin::WakeReason,
     runtime::promise,
     segment::DecodedFrame,
-    sync::{MutexGuard, atomic::Ordering},
+    sync::{MutexGuard, atomic::Ordering, thread},
 };
 
 /// Frames up to this many uncompressed bytes enter the cache as they are written.
 const CACHED_ON_WRITE: usize = 1 << 20;
+
+/// So many members of a cycle make it worth to wait for others to come.
+const COMPANY: usize = 4;
+/// How often a leader steps back for them, at most.
+const STEPS_BACK: u32 = 100;
 
 /// What a cycle achieved.
 struct Committed {
@@ -101,8 +106,11 @@ impl Inner {
             if !log.combiner.begin() {
                 return;
             }
+            let mut company = 0;
             loop {
+                log.step_back(company);
                 let members = log.combiner.take();
+                company = members.len();
                 let cycle = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members))).unwrap_or_default();
                 let drained = log.combiner.is_drained();
                 if cycle.advanced {
@@ -116,6 +124,20 @@ impl Inner {
                 }
             }
         });
+    }
+
+    /// Lets others run while less waits than half of the cycle before: those who were told its outcome are about to come
+    /// again, and each cycle has the price of an fsync.
+    fn step_back(&self, company: usize) {
+        if company < COMPANY {
+            return;
+        }
+        for _ in 0..STEPS_BACK {
+            if self.combiner.waiting() >= company / 2 {
+                return;
+            }
+            thread::yield_now();
+        }
     }
 
     /// One cycle: every member shares its outcome, whatever happens in it. That the high watermark moved is to be
