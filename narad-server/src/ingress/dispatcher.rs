@@ -34,7 +34,8 @@ use super::{
     lane::{Lane, Pending},
     origins::Origins,
     progress::Progress,
-    route::{self, Address, Route},
+    reads::Reads,
+    route::{self, Address, Route, Routes},
 };
 
 /// What one read of the WAL asks for, at most.
@@ -42,6 +43,9 @@ const READ_RECORDS: usize = 4096;
 const READ_BYTES: usize = 1 << 20;
 /// The part of the memory bounds that one partition may take, so that one that hangs leaves room for others.
 const LANE_SHARE: usize = 8;
+
+/// Records that come with one read of the WAL, from which on a small batch lingers even if no commit runs.
+const COMPANY: usize = 8;
 
 /// What a job of the dispatcher brings back.
 enum Done {
@@ -91,18 +95,14 @@ pub(super) struct Dispatcher {
     /// Told how far everything is done.
     advanced: watch::Sender<Offset>,
     progress: Progress,
+    routes: Routes,
     lanes: HashMap<Arc<Route>, Lane>,
     /// The lanes that have records waiting and no commit running, each once, in the order of their turns.
     turns: VecDeque<Arc<Route>>,
     jobs: JoinSet<Done>,
     commits: HashMap<Id, Running>,
     failing: Failing,
-    /// Whether a read of the WAL runs.
-    reading: bool,
-    /// Not to be read before; set when a read failed.
-    read_at: Option<Instant>,
-    /// Whether the last read failed, so that it is said once and not at every try.
-    read_failing: bool,
+    reads: Reads,
     /// Records and bytes held by all lanes.
     held: (usize, usize),
 }
@@ -129,14 +129,13 @@ impl Dispatcher {
             handed: None,
             advanced,
             progress,
+            routes: Routes::default(),
             lanes: HashMap::new(),
             turns: VecDeque::new(),
             jobs: JoinSet::new(),
             commits: HashMap::new(),
             failing: Failing::default(),
-            reading: false,
-            read_at: None,
-            read_failing: false,
+            reads: Reads::default(),
             held: (0, 0),
         }
     }
@@ -150,7 +149,7 @@ impl Dispatcher {
             let now = Instant::now();
             let read_at = {
                 self.read_ahead(now);
-                self.read_at.filter(|&at| at > now)
+                self.reads.rests_until().filter(|&at| at > now)
             };
             let start_at = self.start_commits(now);
             self.publish();
@@ -180,12 +179,11 @@ impl Dispatcher {
         let (records, bytes) = self.held;
         let full = records >= self.options.memory_records || bytes >= self.options.memory_bytes;
         let from = self.progress.read_to();
-        let early = self.read_at.is_some_and(|at| at > now);
         let settled = self.direct.is_settled();
-        if self.reading || full || early || !settled || from >= self.wal.high_watermark() {
+        if full || !settled || !self.reads.may_begin(now) || from >= self.wal.high_watermark() {
             return;
         }
-        (self.reading, self.read_at) = (true, None);
+        self.reads.begin();
         let read = self.wal.read_batch_async(from, READ_RECORDS, READ_BYTES);
         self.jobs.spawn(async move { Done::Read(read.await) });
     }
@@ -227,7 +225,7 @@ impl Dispatcher {
             if self.running_to(route).is_some() {
                 return Plan::Wait(None);
             }
-            let at = lane.not_before(!self.commits.is_empty(), &self.options, now);
+            let at = lane.not_before(self.has_company(), &self.options, now);
             return at.map_or(Plan::Own, |at| Plan::Wait(Some(at)));
         };
         if probe_at <= now && self.running_to(route).is_none() {
@@ -245,6 +243,11 @@ impl Dispatcher {
             }
             _ => Plan::Wait(Some(probe_at)),
         }
+    }
+
+    /// Whether what waits is soon followed by more, with which it may share an fsync.
+    fn has_company(&self) -> bool {
+        self.reads.brought() >= COMPANY || (self.reads.brought() > 1 && !self.commits.is_empty())
     }
 
     fn handed_to(&self, target: &Route) -> Option<&Handed> {
@@ -301,7 +304,7 @@ impl Dispatcher {
         let now = Instant::now();
         match done {
             Ok((_, Done::Read(read))) => {
-                self.reading = false;
+                self.reads.end();
                 // A message on its way here may be among what was read: it is read again when it is known which.
                 if self.direct.is_settled() {
                     self.absorb(read, now);
@@ -321,8 +324,8 @@ impl Dispatcher {
             }
             Err(panic) => {
                 tracing::error!(%panic, "a read of the produce log panicked");
-                self.reading = false;
-                self.read_at = now.checked_add(self.options.retry);
+                self.reads.end();
+                self.reads.rest(now.checked_add(self.options.retry));
             }
         }
     }
@@ -332,7 +335,7 @@ impl Dispatcher {
         let from = self.progress.read_to();
         match read {
             Ok(batch) if batch.next > from => {
-                self.read_failing = false;
+                self.reads.worked(batch.records.len());
                 for record in batch.records {
                     self.lose_up_to(record.offset);
                     self.accept(record, now);
@@ -340,24 +343,25 @@ impl Dispatcher {
                 self.lose_up_to(batch.next);
             }
             Err(Error::Expired { oldest, .. }) => self.lose_up_to(oldest),
-            Ok(_) | Err(Error::NotYet { .. }) => self.read_at = now.checked_add(self.options.retry),
+            Ok(_) | Err(Error::NotYet { .. }) => self.reads.rest(now.checked_add(self.options.retry)),
             Err(error) => {
-                if !std::mem::replace(&mut self.read_failing, true) {
+                if self.reads.failed() {
                     tracing::error!(%error, %from, "the produce log cannot be read; trying again");
                 }
-                self.read_at = now.checked_add(self.options.retry);
+                self.reads.rest(now.checked_add(self.options.retry));
             }
         }
     }
 
     /// Puts a record into its partition's lane.
     fn accept(&mut self, record: Record, now: Instant) {
-        let Some(Address { route, pinned, key }) = route::decode(&record.key) else {
+        let address = route::decode(&record.key);
+        let route = address.as_ref().and_then(|address| self.routes.of(address));
+        let Some((Address { pinned, key, .. }, route)) = address.zip(route) else {
             return self.lose_up_to(record.offset.saturating_add(1));
         };
         self.progress.read();
         let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
-        let route = Arc::new(route);
         match self.direct.take(record.offset) {
             Some(commit) => {
                 let task = self.jobs.spawn(async move { Done::Handed(commit.await) });
@@ -472,9 +476,10 @@ impl Dispatcher {
     }
 
     fn publish(&self) {
+        // In this order: who hears of the checkpoint asks what is left.
+        self.backlog.set(self.progress.read_to(), self.progress.undone());
         let checkpoint = self.progress.checkpoint();
         self.advanced.send_if_modified(|sent| std::mem::replace(sent, checkpoint) != checkpoint);
-        self.backlog.set(self.progress.read_to(), self.progress.undone());
     }
 
     /// Whether nothing is left but what failing partitions do not take.
@@ -484,7 +489,7 @@ impl Dispatcher {
         };
         self.jobs.is_empty()
             && self.direct.is_settled()
-            && (self.progress.read_to() >= self.wal.high_watermark() || self.read_at.is_some())
+            && (self.progress.read_to() >= self.wal.high_watermark() || self.reads.rests_until().is_some())
             && self.turns.iter().all(stuck)
     }
 }

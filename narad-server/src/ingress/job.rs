@@ -194,7 +194,8 @@ async fn commit_once(partitions: &dyn Partitions, route: &Route, records: &[Pend
             Lookup::Gone => return End::Gone,
             Lookup::Unavailable(error) => return End::Failed(error),
         };
-        let batch: Batch = records.iter().map(|record| (&record.key, &record.payload)).collect();
+        let mut batch = Batch::with_capacity(records.iter().map(Pending::cost).sum());
+        records.iter().for_each(|record| batch.push(&record.key, &record.payload));
         match log.commit_async(batch).await {
             Ok(_) => return End::Good,
             // An idle log may be closed between the lookup and the commit; nothing was written then.

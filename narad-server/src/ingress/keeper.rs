@@ -12,13 +12,18 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::checkpoint::CheckpointFile;
+use super::{backlog::Backlog, checkpoint::CheckpointFile};
+
+/// How long a written position stands before the next one is written, while there is more to do. A killed process repeats
+/// what was done meanwhile.
+const REST: Duration = Duration::from_millis(10);
 
 /// Keeps the checkpoint on disk at what a channel says.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) runtime: Runtime,
     pub(super) wal: Log,
+    pub(super) backlog: Arc<Backlog>,
     pub(super) file: Arc<Mutex<CheckpointFile>>,
     /// How often it is synced while it advances.
     pub(super) interval: Duration,
@@ -30,10 +35,11 @@ impl Keeper {
         let mut written = *advanced.borrow_and_update();
         // When what was written is to be synced, or what could not be written is to be tried again.
         let mut sync_at: Option<Instant> = None;
-        let mut failing = false;
+        let (mut failing, mut rests_until) = (false, Instant::now());
         loop {
+            let moved = self.moved(&mut advanced, rests_until);
             let open = tokio::select! {
-                changed = advanced.changed() => changed.is_ok(),
+                open = moved => open,
                 () = sleep_until(sync_at.unwrap_or_else(Instant::now)), if sync_at.is_some() => true,
             };
             let checkpoint = *advanced.borrow_and_update();
@@ -47,7 +53,9 @@ impl Keeper {
                     }
                     Err(_) => {}
                 }
-                let later = Instant::now() + self.interval;
+                let now = Instant::now();
+                let later = now + self.interval;
+                rests_until = now + REST;
                 // A position that was written before and could not be synced is owed like one that was not written.
                 let owed = !due || failing || written != checkpoint;
                 sync_at = owed.then(|| sync_at.filter(|_| !due).unwrap_or(later));
@@ -56,6 +64,19 @@ impl Keeper {
                 return;
             }
         }
+    }
+
+    /// Waits for a position to be written: the next one if nothing is left to do, or the one that is reached at
+    /// `rests_until`. Returns whether more can come.
+    async fn moved(&self, advanced: &mut watch::Receiver<Offset>, rests_until: Instant) -> bool {
+        let mut open = advanced.changed().await.is_ok();
+        while open && self.backlog.len(self.wal.high_watermark()) > 0 {
+            open = tokio::select! {
+                changed = advanced.changed() => changed.is_ok(),
+                () = sleep_until(rests_until) => return true,
+            };
+        }
+        open
     }
 
     /// Writes the checkpoint and, when `sync` says so, makes it durable and deletes what lies behind it.

@@ -154,18 +154,18 @@ impl Lane {
         self.read_at = at;
     }
 
-    /// Until when a lane whose partition works is to be left alone; `None`: it can start. A small batch lingers while
-    /// others run.
+    /// Until when a lane whose partition works is to be left alone; `None`: it can start. A small batch lingers while it
+    /// `has_company`.
     pub(super) fn not_before(
         &self,
-        others_run: bool,
+        has_company: bool,
         options: &IngressOptions,
         now: Instant,
     ) -> Option<Instant> {
         let small = self.offsets.is_empty()
             && self.loaded.len() < options.batch_records
             && self.loaded_cost < options.batch_bytes;
-        let lingers = others_run && small && options.linger > Duration::ZERO;
+        let lingers = has_company && small && options.linger > Duration::ZERO;
         self.waiting_since.filter(|_| lingers)?.checked_add(options.linger).filter(|&at| at > now)
     }
 
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_batch_lingers_only_while_others_run() {
+    fn a_small_batch_lingers_only_in_company() {
         let (options, now) = (IngressOptions { batch_records: 3, ..Default::default() }, Instant::now());
         let mut lane = Lane::default();
         lane.push(record(0), true, now);

@@ -21,6 +21,7 @@ mod lane;
 mod options;
 mod origins;
 mod progress;
+mod reads;
 mod retention;
 mod route;
 mod wal;

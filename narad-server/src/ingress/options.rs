@@ -32,7 +32,7 @@ pub struct IngressOptions {
     pub batch_records: usize,
     /// Bytes in one commit to a partition; one larger message makes a batch of its own.
     pub batch_bytes: usize,
-    /// How long a small batch waits for more while other commits run. With none running it never waits.
+    /// How long a small batch waits for more while messages come in numbers. One that comes alone never waits.
     pub linger: Duration,
     /// How long a partition that failed is left alone before it is tried again.
     pub retry: Duration,

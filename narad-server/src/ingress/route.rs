@@ -12,7 +12,7 @@
 //!
 //! Integrity is the frame's business: its CRC covers these bytes.
 
-use std::sync::Arc;
+use std::{collections::HashMap, io::Write, sync::Arc};
 
 use bytes::Bytes;
 use narad_core::plugin::{Incarnation, PartitionId};
@@ -26,6 +26,8 @@ const PINNED: u8 = 2;
 const INCARNATION_LEN: usize = 16;
 /// Bytes before the topic's name.
 const FIXED_LEN: usize = 1 + INCARNATION_LEN + 4 + 2;
+/// Routes that are remembered, at most.
+const KNOWN: usize = 4096;
 
 /// The partition a message is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,11 +40,32 @@ pub(super) struct Route {
 /// What the key field of a WAL record says.
 #[derive(Debug)]
 pub(super) struct Address {
-    pub(super) route: Route,
+    /// Where the message goes, as it is written.
+    route: Bytes,
     /// Whether the producer named the partition.
     pub(super) pinned: bool,
     /// The message's own key.
     pub(super) key: Bytes,
+}
+
+/// The routes of the last messages, so that each is made once and not for every message.
+#[derive(Debug, Default)]
+pub(super) struct Routes(HashMap<Bytes, Arc<Route>>);
+
+impl Routes {
+    /// Where the message goes.
+    pub(super) fn of(&mut self, address: &Address) -> Option<Arc<Route>> {
+        if let Some(known) = self.0.get(&address.route) {
+            return Some(Arc::clone(known));
+        }
+        let route = Arc::new(address.route()?);
+        if self.0.len() >= KNOWN {
+            self.0.clear();
+        }
+        // A copy: the bytes are a view of all that was read with them.
+        self.0.insert(Bytes::copy_from_slice(&address.route), Arc::clone(&route));
+        Some(route)
+    }
 }
 
 /// Bytes a message's WAL record takes for key and payload together.
@@ -54,8 +77,9 @@ pub(super) fn stored_len(message: &Staged) -> usize {
 pub(super) fn encode(message: &Staged, out: &mut Vec<u8>) -> Option<()> {
     let topic_len = u16::try_from(message.topic.len()).ok().filter(|&len| len > 0)?;
     out.clear();
+    out.reserve(FIXED_LEN + message.topic.len() + message.key.len());
     out.push(if message.pinned { PINNED } else { FREE });
-    out.extend_from_slice(message.id.to_string().as_bytes());
+    write!(out, "{}", message.id).ok()?;
     out.extend_from_slice(&message.partition.0.to_be_bytes());
     out.extend_from_slice(&topic_len.to_be_bytes());
     out.extend_from_slice(message.topic.as_bytes());
@@ -63,7 +87,7 @@ pub(super) fn encode(message: &Staged, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Reads the key field of a WAL record; the message's key is a view. `None` when it is not one that this version wrote.
+/// Reads the key field of a WAL record; what it gives are views. `None` when it is not one that this version wrote.
 pub(super) fn decode(field: &Bytes) -> Option<Address> {
     let (&version, rest) = field.split_first()?;
     let pinned = match version {
@@ -71,19 +95,24 @@ pub(super) fn decode(field: &Bytes) -> Option<Address> {
         PINNED => true,
         _ => return None,
     };
-    let (incarnation, rest) = rest.split_first_chunk::<INCARNATION_LEN>()?;
-    let (partition, rest) = rest.split_first_chunk::<4>()?;
-    let (topic_len, rest) = rest.split_first_chunk::<2>()?;
-    let (topic, key) = rest.split_at_checked(usize::from(u16::from_be_bytes(*topic_len)))?;
-    if topic.is_empty() {
-        return None;
+    let topic_len = *rest.get(FIXED_LEN - 3..)?.first_chunk::<2>()?;
+    let (route, key) = rest.split_at_checked(FIXED_LEN - 1 + usize::from(u16::from_be_bytes(topic_len)))?;
+    let address = Address { route: field.slice_ref(route), pinned, key: field.slice_ref(key) };
+    (topic_len != [0; 2]).then_some(address)
+}
+
+impl Address {
+    /// Where the message goes; `None` where that is not what this version wrote.
+    fn route(&self) -> Option<Route> {
+        let (incarnation, rest) = self.route.split_first_chunk::<INCARNATION_LEN>()?;
+        let (partition, rest) = rest.split_first_chunk::<4>()?;
+        let (_, topic) = rest.split_first_chunk::<2>()?;
+        Some(Route {
+            topic: std::str::from_utf8(topic).ok()?.into(),
+            id: std::str::from_utf8(incarnation).ok()?.parse().ok()?,
+            partition: PartitionId(u32::from_be_bytes(*partition)),
+        })
     }
-    let route = Route {
-        topic: std::str::from_utf8(topic).ok()?.into(),
-        id: std::str::from_utf8(incarnation).ok()?.parse().ok()?,
-        partition: PartitionId(u32::from_be_bytes(*partition)),
-    };
-    Some(Address { route, pinned, key: field.slice_ref(key) })
 }
 
 #[cfg(test)]
@@ -107,12 +136,15 @@ mod tests {
         encode(&message("orders", b"k1"), &mut field).unwrap();
         assert_eq!(field, b"\x0100000000000000ab\0\0\0\x07\0\x06ordersk1");
         assert_eq!(stored_len(&message("orders", b"k1")), field.len() + 7);
-        let Address { route, pinned, key } = decode(&Bytes::from(field)).unwrap();
+        let address = decode(&Bytes::from(field)).unwrap();
+        let (mut routes, Address { pinned, key, .. }) = (Routes::default(), &address);
+        let route = routes.of(&address).unwrap();
         assert_eq!(
             (&*route.topic, route.id, route.partition),
             ("orders", Incarnation::new(0xAB), PartitionId(7))
         );
-        assert_eq!((pinned, &*key), (false, &b"k1"[..]));
+        assert!(Arc::ptr_eq(&route, &routes.of(&address).unwrap()));
+        assert_eq!((*pinned, &**key), (false, &b"k1"[..]));
         let mut field = Vec::new();
         encode(&Staged { pinned: true, ..message("orders", b"k1") }, &mut field).unwrap();
         assert_eq!(field[0], 2);
@@ -127,6 +159,12 @@ mod tests {
             assert!(decode(&Bytes::copy_from_slice(&field[..len])).is_none(), "{len} bytes");
         }
         assert!(decode(&Bytes::from(field.clone())).is_some_and(|address| address.key.is_empty()));
+        for (at, byte) in [(1, b'x'), (FIXED_LEN, 0xFF)] {
+            let mut field = field.clone();
+            field[at] = byte;
+            let address = decode(&Bytes::from(field)).unwrap();
+            assert!(Routes::default().of(&address).is_none(), "neither an incarnation nor a name");
+        }
         for version in [0, 3] {
             field[0] = version;
             assert!(decode(&Bytes::from(field.clone())).is_none());

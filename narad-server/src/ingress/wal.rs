@@ -104,6 +104,7 @@ impl Ingress {
         let keeper = Keeper {
             runtime: runtime.clone(),
             wal: wal.clone(),
+            backlog: Arc::clone(&backlog),
             file: Arc::new(Mutex::new(file)),
             interval: options.checkpoint_sync,
         };
