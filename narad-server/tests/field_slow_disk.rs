@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::Extension;
+use axum::{Extension, Router};
 use narad_core::{
     runtime::{Runtime, RuntimeOptions},
     testkit::{CallKind, Fault, Gate, SimDisk, seed},
@@ -56,7 +56,7 @@ impl Api {
         options.disk = Arc::new(disk.clone());
         let broker = Broker::open(Runtime::new(options), default_plugins().unwrap(), &config).await.unwrap();
         let routes = App::new(broker.clone(), config.http, Access::Loopback).routes();
-        let routes = routes.layer(Extension(Peer(Ipv4Addr::LOCALHOST.into())));
+        let routes = Router::from(routes).layer(Extension(Peer(Ipv4Addr::LOCALHOST.into())));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });

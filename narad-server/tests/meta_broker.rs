@@ -3,7 +3,7 @@
 
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::Extension;
+use axum::{Extension, Router};
 use narad_core::{
     runtime::{Runtime, RuntimeOptions},
     testkit::{CallKind, Failure, Fault, SimDisk},
@@ -40,7 +40,7 @@ impl Api {
     async fn start(disk: &SimDisk) -> Self {
         let broker = open(disk).await.unwrap();
         let routes = App::new(broker.clone(), config().http, Access::Loopback).routes();
-        let routes = routes.layer(Extension(Peer(Ipv4Addr::LOCALHOST.into())));
+        let routes = Router::from(routes).layer(Extension(Peer(Ipv4Addr::LOCALHOST.into())));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });

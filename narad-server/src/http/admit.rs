@@ -3,14 +3,16 @@
 //! Decided before the body is read, so that a stranger's takes no memory.
 
 use axum::{
-    extract::{FromRequestParts, MatchedPath, Request},
-    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    extract::FromRequestParts,
+    http::{HeaderMap, HeaderValue, Request, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
+use bytes::Bytes;
+use hyper::body::Body;
 
 use super::{Access, ApiError, App, METRICS, OPENAPI, body, guard};
 use crate::{secret::Secret, security::Caller};
@@ -22,20 +24,22 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The request with its [`Caller`] as an extension, or the answer that refuses it.
-pub(super) async fn check(app: &App, access: Access, mut request: Request) -> Result<Request, Response> {
+/// The request and who sends it, or the answer that refuses it.
+pub(super) async fn check<B: Body<Data = Bytes> + Unpin>(
+    app: &App,
+    access: Access,
+    route: Option<&str>,
+    request: Request<B>,
+) -> Result<(Request<B>, Caller), Response> {
     // The request is not held across the wait: its body cannot be shared.
-    let shown =
-        guard::check(&request, access == Access::Loopback).and_then(|()| shown(app, access, &request));
+    let shown = guard::check(&request, route, access == Access::Loopback)
+        .and_then(|()| shown(app, access, route, request.headers()));
     let caller = match shown {
         Ok(shown) => caller(app, shown).await,
         Err(error) => Err(error),
     };
     match caller {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            Ok(request)
-        }
+        Ok(caller) => Ok((request, caller)),
         Err(error) => {
             let challenges = error.status == StatusCode::UNAUTHORIZED;
             let mut response = body::refuse(app, request, error).await.into_response();
@@ -48,8 +52,12 @@ pub(super) async fn check(app: &App, access: Access, mut request: Request) -> Re
 }
 
 /// The credentials that the request shows; none when it needs none.
-fn shown(app: &App, access: Access, request: &Request) -> Result<Option<(String, Secret)>, ApiError> {
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+fn shown(
+    app: &App,
+    access: Access,
+    route: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Option<(String, Secret)>, ApiError> {
     let is_open = match route {
         Some("/healthz" | "/readyz" | OPENAPI) => true,
         Some(METRICS) => app.0.settings.metrics_unauthenticated,
@@ -58,7 +66,7 @@ fn shown(app: &App, access: Access, request: &Request) -> Result<Option<(String,
     if is_open || access != Access::Users {
         return Ok(None);
     }
-    match credentials(request.headers()) {
+    match credentials(headers) {
         Some(shown) => Ok(Some(shown)),
         None => Err(unauthorized("credentials are needed: HTTP Basic, a user and its password")),
     }
@@ -97,7 +105,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
-        // `check` puts it there for every route; without it nobody may do anything.
+        // It is there for every route; without it nobody may do anything.
         let caller = parts.extensions.get::<Self>().cloned();
         caller.ok_or_else(|| unauthorized("credentials are needed").into_response())
     }

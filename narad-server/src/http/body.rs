@@ -3,13 +3,10 @@
 //! A body beyond its limit is read on and thrown away, within a bound, so that the client, which is still sending,
 //! gets to read the 413 and not a reset.
 
-use axum::{
-    body::Body,
-    extract::{MatchedPath, Request},
-    http::{StatusCode, header},
-};
+use axum::http::{Request, StatusCode, header, request::Parts};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::Body;
 
 use super::{ACK, ApiError, App, PRODUCE_BATCH};
 
@@ -29,9 +26,13 @@ fn limit(route: Option<&str>) -> usize {
     }
 }
 
-/// The request with its body replaced by its bytes.
-pub(super) async fn collect(app: &App, request: Request) -> Result<Request, ApiError> {
-    let limit = limit(request.extensions().get::<MatchedPath>().map(MatchedPath::as_str));
+/// The request's head and the bytes of its body.
+pub(super) async fn collect<B: Body<Data = Bytes> + Unpin>(
+    app: &App,
+    route: Option<&str>,
+    request: Request<B>,
+) -> Result<(Parts, Bytes), ApiError> {
+    let limit = limit(route);
     let (parts, body) = request.into_parts();
     let announced = parts
         .headers
@@ -45,12 +46,16 @@ pub(super) async fn collect(app: &App, request: Request) -> Result<Request, ApiE
     let reading = read(body, limit, announced.unwrap_or(0));
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").closing();
     let body = tokio::time::timeout(app.0.settings.read_timeout.0, reading).await.map_err(late)??;
-    Ok(Request::from_parts(parts, Body::from(body)))
+    Ok((parts, body))
 }
 
 /// Answers `error` before the body is read: what the client is still sending is thrown away first, within a bound and
 /// the time of a body, so that it gets to read the answer.
-pub(super) async fn refuse(app: &App, request: Request, error: ApiError) -> ApiError {
+pub(super) async fn refuse<B: Body<Data = Bytes> + Unpin>(
+    app: &App,
+    request: Request<B>,
+    error: ApiError,
+) -> ApiError {
     if request.headers().contains_key(header::EXPECT) {
         // The client waits for leave to send, and does not get it.
         return error.closing();
@@ -72,7 +77,11 @@ pub(super) async fn refuse(app: &App, request: Request, error: ApiError) -> ApiE
     }
 }
 
-async fn read(mut body: Body, limit: usize, announced: usize) -> Result<Bytes, ApiError> {
+async fn read(
+    mut body: impl Body<Data = Bytes> + Unpin,
+    limit: usize,
+    announced: usize,
+) -> Result<Bytes, ApiError> {
     let (mut kept, mut seen) = (BytesMut::with_capacity(announced.min(limit)), 0usize);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::bad_request("the body ended early").closing())?;

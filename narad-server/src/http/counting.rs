@@ -94,25 +94,25 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// What `answer` answers to the request, counted and timed, within its span.
-pub(super) async fn count<A: Future<Output = Response>>(
+/// What `answer` answers to the request for `route`, counted and timed, within its span.
+pub(super) async fn count<B, A: Future<Output = Response>>(
     app: &App,
-    request: Request,
-    answer: impl FnOnce(Request) -> A,
+    route: Option<&str>,
+    request: Request<B>,
+    answer: impl FnOnce(Request<B>) -> A,
 ) -> Response {
     let counts = &app.0.requests;
     let _in_flight = InFlight::new(&counts.in_flight);
     let (method, since) = (known(request.method()), Instant::now());
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let span = span(method, matched.as_ref().map(MatchedPath::as_str), &request);
+    let span = span(method, route, &request);
     let mut response = answer(request).instrument(span.clone()).await;
     // Which of the routes beside the broker's own it is, their router alone finds out.
-    let found = matched.is_none().then(|| response.extensions_mut().remove::<Beside>()).flatten();
-    let route = matched.as_ref().or(found.as_ref().map(|Beside(matched)| matched));
-    let route = route.map_or(NO_ROUTE, MatchedPath::as_str);
-    if matched.is_none() {
-        spans::routed(&span, method, route);
+    let found = route.is_none().then(|| response.extensions_mut().remove::<Beside>()).flatten();
+    let found = found.as_ref().map_or(NO_ROUTE, |Beside(matched)| matched.as_str());
+    if route.is_none() {
+        spans::routed(&span, method, found);
     }
+    let route = route.unwrap_or(found);
     let status = response.status().as_u16();
     spans::answered(&span, status);
     counts.route(route).answered(method, status).observe(since.elapsed());
@@ -129,7 +129,7 @@ pub(super) async fn say_route(matched: Option<MatchedPath>, request: Request, ne
 }
 
 /// The request's span; none for those that ask how the server is, again and again.
-fn span(method: &'static str, route: Option<&str>, request: &Request) -> Span {
+fn span<B>(method: &'static str, route: Option<&str>, request: &Request<B>) -> Span {
     match route {
         Some("/healthz" | "/readyz" | METRICS) => Span::none(),
         route => spans::request(method, route, request.uri().path(), request.headers()),

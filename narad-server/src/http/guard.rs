@@ -3,10 +3,7 @@
 
 use std::net::IpAddr;
 
-use axum::{
-    extract::{MatchedPath, Request},
-    http::{HeaderMap, HeaderName, Method, header},
-};
+use axum::http::{HeaderMap, HeaderName, Method, Request, header};
 
 use super::{ApiError, CONSUME, access::forbidden};
 
@@ -17,7 +14,11 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 ///
 /// # Errors
 /// 403.
-pub(super) fn check(request: &Request, loopback_only: bool) -> Result<(), ApiError> {
+pub(super) fn check<B>(
+    request: &Request<B>,
+    route: Option<&str>,
+    loopback_only: bool,
+) -> Result<(), ApiError> {
     let hosts = || {
         let authority = request.uri().authority().map(|authority| authority.as_str());
         let headers = request.headers().get_all(header::HOST).iter();
@@ -26,8 +27,8 @@ pub(super) fn check(request: &Request, loopback_only: bool) -> Result<(), ApiErr
     if loopback_only && !hosts().all(is_loopback) {
         return Err(forbidden("under --dev the Host must be loopback, such as 127.0.0.1 or localhost"));
     }
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-        || request.extensions().get::<MatchedPath>().is_some_and(|route| route.as_str() == CONSUME);
+    let changes =
+        !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) || route == Some(CONSUME);
     if changes && is_foreign(request.headers(), hosts().next()) {
         return Err(forbidden("a browser sends this from another origin"));
     }

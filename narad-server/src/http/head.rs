@@ -11,7 +11,7 @@ const REQUEST_LINE_REST: usize = 14;
 const HEADER_REST: usize = 4;
 
 /// Refuses a head larger than the configuration allows.
-pub(super) fn check(app: &App, request: &Request) -> Result<(), ApiError> {
+pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<(), ApiError> {
     let limit = app.0.settings.max_header_bytes as usize;
     if size(request) > limit {
         let message = format!("the head has more than {limit} bytes");
@@ -21,7 +21,7 @@ pub(super) fn check(app: &App, request: &Request) -> Result<(), ApiError> {
 }
 
 /// The head's bytes as they were sent, but for white space that the parser took away.
-fn size(request: &Request) -> usize {
+fn size<B>(request: &Request<B>) -> usize {
     let target = request.uri().path_and_query().map_or(1, |target| target.as_str().len());
     let headers =
         request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_REST);

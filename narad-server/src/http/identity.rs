@@ -20,6 +20,13 @@ use crate::{security::Caller, size::counted};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer(pub IpAddr);
 
+/// Nobody's address: of requests that came without one.
+impl Default for Peer {
+    fn default() -> Self {
+        Self(Ipv4Addr::UNSPECIFIED.into())
+    }
+}
+
 /// Whom a request in flight is counted for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
@@ -27,14 +34,19 @@ pub(super) enum Identity {
     Address(IpAddr),
 }
 
+impl Identity {
+    /// Whom a request of `caller` from `peer` is counted for.
+    pub(super) fn of(caller: &Caller, peer: Peer) -> Self {
+        caller.name().map_or(Self::Address(peer.0), |name| Self::User(Arc::clone(name)))
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Identity {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let user = parts.extensions.get::<Caller>().and_then(|caller| caller.name().cloned());
-        let address =
-            || parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(address)| *address);
-        Ok(user.map_or_else(|| Self::Address(address()), Self::User))
+        let peer: Peer = parts.extensions.get().copied().unwrap_or_default();
+        Ok(parts.extensions.get().map_or(Self::Address(peer.0), |caller| Self::of(caller, peer)))
     }
 }
 

@@ -19,6 +19,7 @@ mod messages;
 mod openapi;
 mod params;
 mod replay;
+mod routes;
 mod schemas;
 mod settle;
 mod topics;
@@ -31,18 +32,12 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, Request, State},
-    middleware::{Next, from_fn, from_fn_with_state},
-    response::{IntoResponse, Response},
-    routing::get,
-};
-
+use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn, routing::get};
 use bytes::Bytes;
 
 pub use identity::Peer;
 pub use link::Link;
+pub use routes::Routes;
 
 use self::{counting::RequestCounts, encoding::Decoders, error::ApiError, identity::Slots};
 use crate::{
@@ -56,6 +51,7 @@ const CONSUME: &str = "/v1/topics/{topic}/consume";
 const OPENAPI: &str = "/v1/openapi.json";
 /// What names of topics are like, those that came with older data aside.
 const PATTERN_OF_NAMES: &str = "^[A-Za-z0-9._-]{1,200}$";
+const PRODUCE: &str = "/v1/topics/{topic}/produce";
 const PRODUCE_BATCH: &str = "/v1/topics/{topic}/produce/batch";
 const ACK: &str = "/v1/topics/{topic}/ack";
 const METRICS: &str = "/metrics";
@@ -134,61 +130,40 @@ impl App {
         &self.0.broker
     }
 
-    /// The routes. Each request must carry its [`Peer`] as an extension, and carries the [`Link`] of its connection
-    /// if a client that leaves is to be noticed.
-    pub fn routes(self) -> Router {
+    /// The routes.
+    pub fn routes(self) -> Routes {
         self.routes_beside(Router::new())
     }
 
     /// The same with what `others` serve at paths that are not the broker's. Whoever asks there is checked as everywhere.
-    pub fn routes_beside(self, others: Router) -> Router {
+    pub fn routes_beside(self, others: Router) -> Routes {
         let routes = openapi::routes(&self)
             .fold(Router::new(), |routes, route| routes.route(route.path, (route.handlers)()));
         let access = self.0.access;
-        self.served(routes, others, access)
+        self.served(routes, others, access, true)
     }
 
     /// `/metrics` alone, for a listener of its own: whoever reaches that needs no password.
-    pub fn metrics_routes(self) -> Router {
+    pub fn metrics_routes(self) -> Routes {
         let access = match self.0.access {
             Access::Users | Access::Anybody => Access::Anybody,
             Access::Loopback => Access::Loopback,
         };
-        self.served(Router::new().route(METRICS, get(health::metrics)), Router::new(), access)
+        self.served(Router::new().route(METRICS, get(health::metrics)), Router::new(), access, false)
     }
 
-    fn served(self, routes: Router<Self>, others: Router, access: Access) -> Router {
+    fn served(self, routes: Router<Self>, others: Router, access: Access, carry_messages: bool) -> Routes {
         let others = others
             .method_not_allowed_fallback(error::method_not_allowed)
             .layer(from_fn(counting::say_route))
             .fallback(error::not_found);
-        routes
+        let routes = routes
             .method_not_allowed_fallback(error::method_not_allowed)
             .fallback_service(others)
-            // The body layer holds the limits, route by route.
-            .layer(DefaultBodyLimit::disable())
-            // One layer for all that is done to a request on its way: each has a price.
-            .layer(from_fn_with_state((self.clone(), access), pass))
-            .with_state(self)
+            // The body is collected within the route's limit before the handler runs.
+            .layer(DefaultBodyLimit::disable());
+        Routes::new(self, access, routes, carry_messages)
     }
-}
-
-/// Takes a request to its handler, whatever that is: counted, and refused as early as it can be told.
-async fn pass(State((app, access)): State<(App, Access)>, request: Request, next: Next) -> Response {
-    let answer = |request| async {
-        match prepare(&app, access, request).await {
-            Ok(request) => next.run(request).await,
-            Err(refusal) => refusal,
-        }
-    };
-    counting::count(&app, request, answer).await
-}
-
-/// The request as handlers take it: whoever sent it may, and its body is there; or the answer that refuses it.
-async fn prepare(app: &App, access: Access, request: Request) -> Result<Request, Response> {
-    head::check(app, &request).map_err(ApiError::into_response)?;
-    let request = admit::check(app, access, request).await?;
-    body::collect(app, request).await.map_err(ApiError::into_response)
 }
 
 #[async_trait]

@@ -7,12 +7,20 @@ use axum::{
     http::request::Parts,
 };
 use narad_core::plugin::PartitionId;
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::ApiError;
 
 /// The topic that the path names, decoded. Whether there is such a topic is the broker's to say.
 pub(super) struct TopicPath(pub(super) String);
+
+impl TopicPath {
+    /// The topic that a path has as `segment`; `None` where that is no text.
+    pub(super) fn decode(segment: &str) -> Option<Self> {
+        Some(Self(percent_decode_str(segment).decode_utf8().ok()?.into_owned()))
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for TopicPath {
     type Rejection = ApiError;

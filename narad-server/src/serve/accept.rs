@@ -2,7 +2,6 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use axum::Router;
 use narad_core::error::is_out_of_descriptors;
 use parking_lot::Mutex;
 use tokio::{
@@ -13,7 +12,7 @@ use tokio::{
 };
 
 use super::connection;
-use crate::{broker::Broker, config::Http};
+use crate::{broker::Broker, config::Http, http::Routes};
 
 /// How long the loop rests when the system has no descriptor to give, so that it does not spin.
 const REST: Duration = Duration::from_millis(100);
@@ -96,7 +95,7 @@ impl Drop for Entry {
 impl Acceptor {
     pub(super) fn start(
         listener: TcpListener,
-        routes: Router,
+        routes: Routes,
         http: Http,
         connections: Connections,
         broker: Broker,
@@ -111,8 +110,8 @@ impl Acceptor {
     }
 }
 
-async fn accept(listener: TcpListener, routes: Router, http: Http, connections: Connections, broker: Broker) {
-    let http = Arc::new(http);
+async fn accept(listener: TcpListener, routes: Routes, http: Http, connections: Connections, broker: Broker) {
+    let (routes, http) = (Arc::new(routes), Arc::new(http));
     loop {
         let slots = Arc::clone(&connections.0.slots);
         // The semaphore is never closed.
@@ -122,7 +121,8 @@ async fn accept(listener: TcpListener, routes: Router, http: Http, connections: 
                 // Answers are small and a client waits for each: delay costs more than packets.
                 let _ = stream.set_nodelay(true);
                 let finishing = connections.0.finishing.subscribe();
-                let serving = connection::serve(stream, peer, routes.clone(), Arc::clone(&http), finishing);
+                let serving =
+                    connection::serve(stream, peer, Arc::clone(&routes), Arc::clone(&http), finishing);
                 connections.track(slot, serving);
             }
             // The client left before it was accepted.

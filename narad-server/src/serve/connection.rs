@@ -1,21 +1,21 @@
 //! One connection: HTTP/1.1, with the limits and times of the configuration in force.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
-use axum::{Router, body::Body};
+use axum::body::Body;
 use hyper::{
     Request, Response,
     body::{Bytes, Frame, Incoming, SizeHint},
     server::conn::http1,
-    service::{Service, service_fn},
+    service::service_fn,
 };
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, sync::watch};
 
 use super::timed_io::{Activity, TimedIo, Times};
 use crate::{
     config::Http,
-    http::{Link, Peer},
+    http::{Link, Peer, Routes},
 };
 
 /// Serves `stream` until the client leaves, a time runs out, or `finishing` turns true and the request under way is
@@ -23,7 +23,7 @@ use crate::{
 pub(super) async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
-    routes: Router,
+    routes: Arc<Routes>,
     http: Arc<Http>,
     mut finishing: watch::Receiver<bool>,
 ) {
@@ -35,13 +35,11 @@ pub(super) async fn serve(
     };
     let link = Link::default();
     let (io, activity) = TimedIo::new(stream, times, link.clone());
-    let routes = TowerToHyperService::new(routes);
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let client = Peer(peer.ip().to_canonical());
+    let service = service_fn(move |request: Request<Incoming>| {
         activity.request_began();
-        request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
-        request.extensions_mut().insert(link.clone());
-        let (answer, activity) = (routes.call(request), Arc::clone(&activity));
-        async move { answer.await.map(|response| tracked(response, activity)) }
+        let (routes, link, activity) = (routes.clone(), link.clone(), Arc::clone(&activity));
+        async move { Ok::<_, Infallible>(tracked(routes.answer(request, client, link).await, activity)) }
     });
     let late = *finishing.borrow();
     let mut builder = http1::Builder::new();

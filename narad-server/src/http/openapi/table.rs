@@ -9,8 +9,8 @@ use super::{
 use crate::{
     broker::MAX_PAYLOAD_BYTES,
     http::{
-        ACK, App, CONSUME, METRICS, OPENAPI, PRODUCE_BATCH, batch, children, directories, error, health,
-        message_json, messages, schemas, settle, topics, users,
+        ACK, App, CONSUME, METRICS, OPENAPI, PRODUCE, PRODUCE_BATCH, batch, children, directories, error,
+        health, message_json, messages, schemas, settle, topics, users,
     },
 };
 
@@ -188,7 +188,7 @@ static ROUTES: &[Route] = &[
         }],
     },
     Route {
-        path: "/v1/topics/{topic}/produce",
+        path: PRODUCE,
         handlers: || post(messages::produce),
         operations: &[Operation {
             id: "produce",
