@@ -1,5 +1,7 @@
 //! Produce up to a thousand messages, all or none.
 
+use std::fmt;
+
 use axum::{
     Json,
     extract::State,
@@ -10,7 +12,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use narad_core::plugin::PartitionId;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::value::RawValue;
 
 use super::{
@@ -29,11 +34,20 @@ use crate::{
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BatchBody {
-    messages: Vec<Box<RawValue>>,
+struct BatchBody<'a> {
+    #[serde(borrow, deserialize_with = "messages")]
+    messages: Vec<MessageBody<'a>>,
 }
 
-/// What a batch is: that its messages are these is found out one by one, so that an error can name the first.
+/// A batch of which something is refused: message by message, so that an error can name the first.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RefusedBody<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+/// What a batch is.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "its schema is what counts")]
@@ -79,30 +93,44 @@ pub(super) async fn produce(
     Ok((StatusCode::ACCEPTED, Json(Accepted { accepted })).into_response())
 }
 
-/// The messages of a body, as they stand in it.
-fn parse(body: &[u8]) -> Result<Vec<Message>, ApiError> {
-    let BatchBody { messages } = json_body(body)?;
+/// The messages of a body, as they stand in it: views of it, read in one go.
+fn parse(body: &Bytes) -> Result<Vec<Message>, ApiError> {
+    let read = || -> Option<Vec<Message>> {
+        let BatchBody { messages } = serde_json::from_slice(body).ok().filter(|_| is_object(body))?;
+        messages.into_iter().map(|message| message_of(body, message).ok()).collect()
+    };
+    read().map_or_else(|| refused(body), Ok)
+}
+
+/// The same, one by one, with an error for the first that is refused.
+fn refused(body: &Bytes) -> Result<Vec<Message>, ApiError> {
+    let RefusedBody { messages } = json_body(body)?;
     if messages.len() > MAX_BATCH_MESSAGES {
         let message = format!("messages: 1 to {MAX_BATCH_MESSAGES}, not {}", messages.len());
         return Err(ApiError::bad_request(message));
     }
     let messages = messages.iter().enumerate().map(|(index, raw)| {
-        message(raw.get()).map_err(|reason| ApiError::bad_request(format!("message {index}: {reason}")))
+        let refused = |reason| ApiError::bad_request(format!("message {index}: {reason}"));
+        message(body, raw.get()).map_err(refused)
     });
     messages.collect()
 }
 
-fn message(raw: &str) -> Result<Message, String> {
+fn message(within: &Bytes, raw: &str) -> Result<Message, String> {
     if !is_object(raw.as_bytes()) {
         return Err("a JSON object is expected".to_owned());
     }
-    let body: MessageBody<'_> = strict(raw.as_bytes())?;
+    message_of(within, strict(raw.as_bytes())?)
+}
+
+/// The message that a part of `within` states.
+fn message_of(within: &Bytes, body: MessageBody<'_>) -> Result<Message, String> {
     let payload = if is_base64("payload_encoding", body.payload_encoding.as_deref())? {
         let text: String = serde_json::from_str(body.payload.get())
             .map_err(|_| "payload: base64 needs a string".to_owned())?;
         decode("payload", &text)?
     } else {
-        Bytes::copy_from_slice(body.payload.get().as_bytes())
+        within.slice_ref(body.payload.get().as_bytes())
     };
     let key = body.key.unwrap_or_default();
     let key = if is_base64("key_encoding", body.key_encoding.as_deref())? {
@@ -111,6 +139,55 @@ fn message(raw: &str) -> Result<Message, String> {
         Bytes::from(key)
     };
     Ok(Message { key, payload, partition: body.partition.map(|partition| PartitionId(partition.get_u32())) })
+}
+
+/// Objects alone, and no more of them than a batch may have: the rest takes no memory.
+fn messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MessageBody<'de>>, D::Error> {
+    struct Messages;
+
+    impl<'de> Visitor<'de> for Messages {
+        type Value = Vec<MessageBody<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "1 to {MAX_BATCH_MESSAGES} messages")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut messages = Vec::new();
+            while let Some(Object(message)) = seq.next_element()? {
+                if messages.len() >= MAX_BATCH_MESSAGES {
+                    return Err(A::Error::invalid_length(messages.len() + 1, &self));
+                }
+                messages.push(message);
+            }
+            Ok(messages)
+        }
+    }
+
+    deserializer.deserialize_seq(Messages)
+}
+
+/// A message that stands as an object: serde would fill it from an array as well, by position.
+struct Object<'a>(MessageBody<'a>);
+
+impl<'de> Deserialize<'de> for Object<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+
+        impl<'de> Visitor<'de> for Map {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                MessageBody::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Map)
+    }
 }
 
 fn is_base64(name: &str, encoding: Option<&str>) -> Result<bool, String> {
@@ -128,6 +205,33 @@ fn decode(name: &str, text: &str) -> Result<Bytes, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn message(raw: &str) -> Result<Message, String> {
+        let body = Bytes::from(format!(r#"{{"messages":[{raw}]}}"#));
+        let mut messages = parse(&body).map_err(|error| error.message)?;
+        Ok(messages.remove(0))
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_it_may_be_and_its_messages_are_views_of_it() {
+        let batch = |count: usize| {
+            Bytes::from(format!(r#"{{"messages":[{}]}}"#, vec![r#"{"payload":[1]}"#; count].join(",")))
+        };
+        let body = batch(MAX_BATCH_MESSAGES);
+        let messages = parse(&body).unwrap();
+        assert_eq!(messages.len(), MAX_BATCH_MESSAGES);
+        let inside = body.as_ptr_range();
+        assert!(messages.iter().all(|message| inside.contains(&message.payload.as_ptr())));
+        let error = parse(&batch(MAX_BATCH_MESSAGES + 1)).unwrap_err();
+        assert_eq!(error.message, "messages: 1 to 1000, not 1001");
+        assert_eq!(parse(&batch(0)).unwrap(), [], "that it is too small is the broker's to say");
+        for (body, name) in
+            [("[[]]", "object"), (r#"{"messages":{}}"#, "messages"), (r#"{"message":[]}"#, "message")]
+        {
+            let error = parse(&Bytes::from(body)).unwrap_err();
+            assert!(error.message.contains(name), "{body}: {}", error.message);
+        }
+    }
 
     #[test]
     fn payloads_are_stored_as_they_were_written() {

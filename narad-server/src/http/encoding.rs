@@ -84,7 +84,7 @@ impl Decoders {
         encoding: Encoding,
         body: Bytes,
         limit: usize,
-        parse: fn(&[u8]) -> Result<T, ApiError>,
+        parse: fn(&Bytes) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         if encoding == Encoding::Plain && body.len() <= SMALL {
             return parse(&body);

@@ -8,7 +8,7 @@ use axum::{
 };
 use narad_core::plugin::PartitionId;
 use percent_encoding::percent_decode_str;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 
 use super::ApiError;
 
@@ -139,7 +139,7 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 /// The JSON body, whose type refuses unknown fields by name.
-pub(super) fn json_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn json_body<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Err(ApiError::bad_request("body: empty; a JSON object is expected"));
     }
