@@ -1,8 +1,9 @@
 //! How far a busy segment's file is filled with zeros ahead of its frames.
 //!
-//! A write that makes a file longer costs the commit of the file system's journal, on top of the flush that makes it
-//! durable; one into blocks that exist costs the flush alone. So a commit that grows the file writes zeros behind its
-//! frames now and then, under the fsync that it needs anyway, and those that follow write over them.
+//! A write that makes a file longer costs one of the file's metadata, by way of the file system's journal where it has
+//! one, on top of the flush that makes it durable; one into blocks that exist costs the flush alone. So a commit that
+//! grows the file writes zeros behind its frames now and then, under the fsync that it needs anyway, and those that
+//! follow write over them.
 //!
 //! The zeros mean nothing: no frame begins with one, so that an open takes them for a torn tail and cuts them. They
 //! are cut before the segment is sealed, before the log is closed and when it is idle.
