@@ -29,7 +29,7 @@ use crate::{
 const IO_WORKERS: usize = 48;
 /// Memory for decoded frames: those that are on their way from the produce log to their partitions and from there to
 /// consumers that keep up. What is read further back is in the system's cache.
-const CACHE_BYTES: usize = 32 << 20;
+const CACHE_BYTES: usize = 24 << 20;
 /// Connections to the metrics' own listener, at most.
 const METRICS_CONNECTIONS: u32 = 64;
 
