@@ -99,10 +99,16 @@ impl Batch {
         Self { raw: Vec::with_capacity(bytes), ..Self::default() }
     }
 
+    /// An empty batch with room for so many records whose keys and payloads have so many `bytes` together.
+    pub fn with_room(records: usize, bytes: usize) -> Self {
+        /// What stands around each record, at most.
+        const ENVELOPE: usize = LEN_PREFIX + 1 + MAX_VARINT_LEN + TIME_LEN;
+        Self::with_capacity(bytes.saturating_add(records.saturating_mul(ENVELOPE)))
+    }
+
     /// A batch of one record.
     pub fn of(key: &[u8], payload: &[u8]) -> Self {
-        let mut batch =
-            Self::with_capacity(LEN_PREFIX + 1 + MAX_VARINT_LEN + key.len() + TIME_LEN + payload.len());
+        let mut batch = Self::with_room(1, key.len() + payload.len());
         batch.push(key, payload);
         batch
     }

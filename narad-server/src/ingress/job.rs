@@ -194,7 +194,8 @@ async fn commit_once(partitions: &dyn Partitions, route: &Route, records: &[Pend
             Lookup::Gone => return End::Gone,
             Lookup::Unavailable(error) => return End::Failed(error),
         };
-        let mut batch = Batch::with_capacity(records.iter().map(Pending::cost).sum());
+        let bytes = records.iter().map(|record| record.key.len() + record.payload.len()).sum();
+        let mut batch = Batch::with_room(records.len(), bytes);
         records.iter().for_each(|record| batch.push(&record.key, &record.payload));
         match log.commit_async(batch).await {
             Ok(_) => return End::Good,

@@ -314,9 +314,7 @@ fn open_wal(
 }
 
 fn encode(messages: &[Staged], bytes: usize) -> Result<Batch, IngressError> {
-    /// What the engine puts around each record, in bytes, at most.
-    const ENVELOPE: usize = 24;
-    let mut batch = Batch::with_capacity(bytes + messages.len() * ENVELOPE);
+    let mut batch = Batch::with_room(messages.len(), bytes);
     let mut field = Vec::new();
     for message in messages {
         route::encode(message, &mut field).ok_or_else(|| {
