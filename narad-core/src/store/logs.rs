@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -175,13 +176,13 @@ impl Inner {
             return;
         };
         let mut guarded = topic.directory.lock();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let topic = &topic;
             for &partition in partitions {
                 match self.prepare(topic, &mut guarded, spec, partition) {
                     Ok(Prepared::Open(_)) => {}
                     Ok(Prepared::Closed(paths, mark)) => {
-                        scope.spawn(move || {
+                        on_a_thread(scope, move || {
                             let opened = self.open_prepared(topic, spec, partition, &paths, mark);
                             _ = opened.map_err(|error| failed(partition, error));
                         });
@@ -268,7 +269,7 @@ impl Idle {
 /// Does `work` for each item, on a few threads. Those that have no item left are idle: the others may have as many at work in
 /// their place.
 fn side_by_side<T: Sync>(items: &[T], parallelism: Option<usize>, work: impl Fn(&T, &Idle) + Sync) {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let most = parallelism.unwrap_or(cores.min(MOST_AT_ONCE)).max(1);
     let threads = most.min(items.len()).max(1);
     let (next, idle) = (AtomicUsize::new(0), Idle(AtomicUsize::new(most - threads)));
@@ -278,10 +279,24 @@ fn side_by_side<T: Sync>(items: &[T], parallelism: Option<usize>, work: impl Fn(
         }
         idle.give(1);
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(run);
+            on_a_thread(scope, run);
         }
         run();
     });
+}
+
+/// Does `work` on a thread of the scope, or in this one if the system gives no more.
+fn on_a_thread<'scope>(scope: &'scope thread::Scope<'scope, '_>, work: impl FnOnce() + Send + 'scope) {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let taken = Arc::clone(&work);
+    let run = move || {
+        let work = taken.lock().take();
+        work.map(|work| work())
+    };
+    if thread::Builder::new().spawn_scoped(scope, run).is_err() {
+        let work = work.lock().take();
+        _ = work.map(|work| work());
+    }
 }
