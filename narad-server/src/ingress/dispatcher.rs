@@ -44,7 +44,7 @@ const READ_BYTES: usize = 1 << 20;
 /// The part of the memory bounds that one partition may take, so that one that hangs leaves room for others.
 const LANE_SHARE: usize = 8;
 
-/// Records that come with one read of the WAL, from which on a small batch lingers even if no commit runs.
+/// Records of one read of the WAL after the other, from which on a small batch lingers even if no commit runs.
 const COMPANY: usize = 8;
 
 /// What a job of the dispatcher brings back.
@@ -225,7 +225,11 @@ impl Dispatcher {
             if self.running_to(route).is_some() {
                 return Plan::Wait(None);
             }
-            let at = lane.not_before(self.has_company(), &self.options, now);
+            let at = lane.not_before(
+                self.reads.come_in_numbers(COMPANY, !self.commits.is_empty()),
+                &self.options,
+                now,
+            );
             return at.map_or(Plan::Own, |at| Plan::Wait(Some(at)));
         };
         if probe_at <= now && self.running_to(route).is_none() {
@@ -243,11 +247,6 @@ impl Dispatcher {
             }
             _ => Plan::Wait(Some(probe_at)),
         }
-    }
-
-    /// Whether what waits is soon followed by more, with which it may share an fsync.
-    fn has_company(&self) -> bool {
-        self.reads.brought() >= COMPANY || (self.reads.brought() > 1 && !self.commits.is_empty())
     }
 
     fn handed_to(&self, target: &Route) -> Option<&Handed> {
@@ -335,7 +334,7 @@ impl Dispatcher {
         let from = self.progress.read_to();
         match read {
             Ok(batch) if batch.next > from => {
-                self.reads.worked(batch.records.len());
+                self.reads.worked(batch.records.len(), now, self.options.linger);
                 for record in batch.records {
                     self.lose_up_to(record.offset);
                     self.accept(record, now);

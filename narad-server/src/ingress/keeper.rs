@@ -16,7 +16,7 @@ use super::{backlog::Backlog, checkpoint::CheckpointFile};
 
 /// How long a written position stands before the next one is written, while there is more to do. A killed process repeats
 /// what was done meanwhile.
-const REST: Duration = Duration::from_millis(10);
+const REST: Duration = Duration::from_millis(3);
 
 /// Keeps the checkpoint on disk at what a channel says.
 #[derive(Debug)]
