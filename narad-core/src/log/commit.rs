@@ -6,13 +6,13 @@ use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
     Inner,
     buffer::{Drained, Gate},
     combine::{Leading, Member, Next, Outcome, Turn},
+    company::Company,
     observe::tell_records,
     writer::{Failure, Writer},
 };
@@ -28,15 +28,6 @@ use crate::{
 
 /// Frames up to this many uncompressed bytes enter the cache as they are written.
 const CACHED_ON_WRITE: usize = 1 << 20;
-
-/// So many members of a cycle make it worth to wait for others to come.
-const COMPANY: usize = 4;
-/// How often a leader steps back for them, at most.
-const STEPS_BACK: u32 = 100;
-/// Longer than this, and processors are busy with work that brings no commits. How long a step takes is the scheduler's to say.
-const TOO_LONG: Duration = Duration::from_micros(500);
-/// Cycles without a step back after one that took too long.
-const REST: u32 = 64;
 
 /// What a cycle achieved.
 struct Committed {
@@ -111,15 +102,11 @@ impl Inner {
             if !log.combiner.begin() {
                 return;
             }
-            let (mut company, mut rest) = (0, 0u32);
+            let (clock, mut company) = (log.runtime.clock(), Company::default());
             loop {
-                match rest.checked_sub(1) {
-                    Some(left) => rest = left,
-                    None if log.step_back(company) > TOO_LONG => rest = REST,
-                    None => {}
-                }
+                company.gather(|| log.combiner.waiting(), || clock.monotonic(), thread::yield_now);
                 let members = log.combiner.take();
-                company = members.len();
+                company.came(members.len());
                 let cycle = catch_unwind(AssertUnwindSafe(|| log.run_cycle(members))).unwrap_or_default();
                 let drained = log.combiner.is_drained();
                 if cycle.advanced {
@@ -133,24 +120,6 @@ impl Inner {
                 }
             }
         });
-    }
-
-    /// Lets others run while less waits than half of the cycle before: those who were told its outcome are about to come
-    /// again, and each cycle has the price of an fsync. Returns how long that took.
-    fn step_back(&self, company: usize) -> Duration {
-        let (clock, mut took) = (self.runtime.clock(), Duration::ZERO);
-        if company < COMPANY {
-            return took;
-        }
-        let since = clock.monotonic();
-        for _ in 0..STEPS_BACK {
-            if self.combiner.waiting() >= company / 2 || took > TOO_LONG {
-                break;
-            }
-            thread::yield_now();
-            took = clock.monotonic().saturating_sub(since);
-        }
-        took
     }
 
     /// One cycle: every member shares its outcome, whatever happens in it. That the high watermark moved is to be

@@ -21,6 +21,7 @@ mod buffer;
 mod codecs;
 mod combine;
 mod commit;
+mod company;
 mod drain;
 pub(crate) mod files;
 pub mod inspect;
