@@ -94,7 +94,6 @@ impl Broker {
             let progress = loop {
                 match broker.open_all().await {
                     Ok(failures) => break Progress::Done(failures),
-                    Err(BrokerError::Stopped) => return,
                     Err(error) => {
                         tracing::error!(%error, "the partitions could not be opened; trying again");
                         *broker.0.startup.progress.lock() = Progress::Waiting(error.to_string());
