@@ -93,22 +93,27 @@ pub(super) async fn produce(
     Ok((StatusCode::ACCEPTED, Json(Accepted { accepted })).into_response())
 }
 
-/// The messages of a body, as they stand in it, read in one go: views of it where they are most of it.
+/// The messages of a body, as they stand in it.
 fn parse(body: &Bytes) -> Result<Vec<Message>, ApiError> {
-    let read = || -> Option<Vec<Message>> {
-        let BatchBody { messages } = serde_json::from_slice(body).ok().filter(|_| is_object(body))?;
-        let mut messages: Vec<_> =
-            messages.into_iter().map(|message| message_of(body, message).ok()).collect::<Option<_>>()?;
-        // A view keeps all of the body: a large one is not to stand in memory for what little it says.
-        let kept: usize = messages.iter().map(|message| message.payload.len()).sum();
-        if kept < body.len() / 2 {
-            for message in &mut messages {
-                message.payload = Bytes::copy_from_slice(&message.payload);
-            }
+    read(body).map_or_else(|| refused(body), Ok)
+}
+
+/// The same, read in one go: views of the body where they are most of it. `None` where something is refused.
+fn read(body: &Bytes) -> Option<Vec<Message>> {
+    if !is_object(body) {
+        return None;
+    }
+    let BatchBody { messages } = serde_json::from_slice(body).ok()?;
+    let mut messages: Vec<Message> =
+        messages.into_iter().map(|message| message_of(body, message).ok()).collect::<Option<_>>()?;
+    // A view keeps all of the body: a large one is not to stand in memory for what little it says.
+    let kept: usize = messages.iter().map(|message| message.payload.len()).sum();
+    if kept < body.len() / 2 {
+        for message in &mut messages {
+            message.payload = Bytes::copy_from_slice(&message.payload);
         }
-        Some(messages)
-    };
-    read().map_or_else(|| refused(body), Ok)
+    }
+    Some(messages)
 }
 
 /// The same, one by one, with an error for the first that is refused.

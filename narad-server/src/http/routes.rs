@@ -79,7 +79,7 @@ impl Routes {
         };
         let path = Some(route.path());
         let answer = |request| async {
-            match admit(&self.app, self.access, path, request).await {
+            match prepare(&self.app, self.access, path, request).await {
                 Ok(admitted) => route.answer(self.app.clone(), topic, peer, link, admitted).await,
                 Err(refusal) => refusal,
             }
@@ -140,7 +140,7 @@ async fn pass(State((app, access)): State<(App, Access)>, request: Request, next
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let path = matched.as_ref().map(MatchedPath::as_str);
     let answer = |request| async {
-        match admit(&app, access, path, request).await {
+        match prepare(&app, access, path, request).await {
             Ok(Admitted { mut parts, caller, body }) => {
                 parts.extensions.insert(caller);
                 next.run(Request::from_parts(parts, Body::from(body))).await
@@ -152,7 +152,7 @@ async fn pass(State((app, access)): State<(App, Access)>, request: Request, next
 }
 
 /// The request as handlers take it: whoever sent it may, and its body is there; or the answer that refuses it.
-async fn admit<B>(
+async fn prepare<B>(
     app: &App,
     access: Access,
     path: Option<&str>,

@@ -24,8 +24,10 @@ const FREE: u8 = 1;
 /// The producer named the partition: the message goes there or waits.
 const PINNED: u8 = 2;
 const INCARNATION_LEN: usize = 16;
+/// Bytes between the version and the length of the topic's name.
+const BEFORE_LEN: usize = INCARNATION_LEN + 4;
 /// Bytes before the topic's name.
-const FIXED_LEN: usize = 1 + INCARNATION_LEN + 4 + 2;
+const FIXED_LEN: usize = 1 + BEFORE_LEN + 2;
 /// Routes that are remembered, at most.
 const KNOWN: usize = 4096;
 
@@ -95,10 +97,12 @@ pub(super) fn decode(field: &Bytes) -> Option<Address> {
         PINNED => true,
         _ => return None,
     };
-    let topic_len = *rest.get(FIXED_LEN - 3..)?.first_chunk::<2>()?;
-    let (route, key) = rest.split_at_checked(FIXED_LEN - 1 + usize::from(u16::from_be_bytes(topic_len)))?;
-    let address = Address { route: field.slice_ref(route), pinned, key: field.slice_ref(key) };
-    (topic_len != [0; 2]).then_some(address)
+    let topic_len = u16::from_be_bytes(*rest.get(BEFORE_LEN..)?.first_chunk()?);
+    if topic_len == 0 {
+        return None;
+    }
+    let (route, key) = rest.split_at_checked(BEFORE_LEN + 2 + usize::from(topic_len))?;
+    Some(Address { route: field.slice_ref(route), pinned, key: field.slice_ref(key) })
 }
 
 impl Address {

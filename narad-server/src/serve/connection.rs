@@ -38,7 +38,7 @@ pub(super) async fn serve(
     let client = Peer(peer.ip().to_canonical());
     let service = service_fn(move |request: Request<Incoming>| {
         activity.request_began();
-        let (routes, link, activity) = (routes.clone(), link.clone(), Arc::clone(&activity));
+        let (routes, link, activity) = (Arc::clone(&routes), link.clone(), Arc::clone(&activity));
         async move { Ok::<_, Infallible>(tracked(routes.answer(request, client, link).await, activity)) }
     });
     let late = *finishing.borrow();
