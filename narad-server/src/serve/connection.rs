@@ -38,6 +38,7 @@ pub(super) async fn serve(
     let client = Peer(peer.ip().to_canonical());
     let service = service_fn(move |request: Request<Incoming>| {
         activity.request_began();
+        let request = request.map(|body| Received { body, _end: BodyEnd(Arc::clone(&activity)) });
         let (routes, link, activity) = (Arc::clone(&routes), link.clone(), Arc::clone(&activity));
         async move { Ok::<_, Infallible>(tracked(routes.answer(request, client, link).await, activity)) }
     });
@@ -68,6 +69,40 @@ async fn turns_true(value: &mut watch::Receiver<bool>) {
 /// The response, whose end is the end of the request.
 fn tracked(response: Response<Body>, activity: Arc<Activity>) -> Response<Tracked> {
     response.map(|body| Tracked { body, _end: RequestEnd(activity) })
+}
+
+/// A request's body, which has ended once nobody holds it.
+struct Received {
+    body: Incoming,
+    _end: BodyEnd,
+}
+
+struct BodyEnd(Arc<Activity>);
+
+impl Drop for BodyEnd {
+    fn drop(&mut self) {
+        self.0.body_ended();
+    }
+}
+
+impl hyper::body::Body for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        std::pin::Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 struct Tracked {

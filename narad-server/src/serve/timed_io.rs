@@ -63,14 +63,24 @@ enum Phase {
     Head(Instant),
     /// Nothing is under way; a head must begin by then.
     Idle(Instant),
-    /// The request has its own times.
+    /// The request has its own times, and so has its body, which is arriving.
+    Body,
+    /// The body has arrived, or nobody wants more of it.
     Request,
 }
 
 impl Activity {
     pub(super) fn request_began(&self) {
-        *self.phase.lock() = Phase::Request;
+        *self.phase.lock() = Phase::Body;
         self.link.request_began();
+    }
+
+    /// Nobody reads more of the request's body: what the client sends from here on belongs to its next request.
+    pub(super) fn body_ended(&self) {
+        let mut phase = self.phase.lock();
+        if let Phase::Body = *phase {
+            *phase = Phase::Request;
+        }
     }
 
     pub(super) fn request_ended(&self) {
@@ -88,8 +98,12 @@ impl Activity {
     fn deadline(&self) -> Option<Instant> {
         match *self.phase.lock() {
             Phase::Head(by) | Phase::Idle(by) => Some(by),
-            Phase::Request => None,
+            Phase::Body | Phase::Request => None,
         }
+    }
+
+    fn has_body(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Body)
     }
 }
 
@@ -288,7 +302,8 @@ impl<S: AsyncRead + AsyncWrite + Broken + Unpin> AsyncWrite for TimedIo<S> {
         let is_awaited = std::mem::take(&mut self.is_awaited);
         let over = match self.activity.deadline() {
             Some(_) => self.poll_overdue(cx).map(|()| io::ErrorKind::TimedOut.into()),
-            None if is_awaited => Poll::Pending,
+            // Who reads the body sees for himself when it ends early.
+            None if is_awaited || self.activity.has_body() => Poll::Pending,
             None => self.look_ahead(cx),
         };
         match over {
@@ -354,6 +369,7 @@ mod tests {
         let (mut client, server) = duplex(64);
         let (mut io, activity) = TimedIo::new(server, TIMES, Link::default());
         activity.request_began();
+        activity.body_ended();
         let during = tokio::time::timeout(Duration::from_secs(3600), waited(&mut io)).await;
         assert!(during.is_err(), "a request under way is not timed here");
         activity.request_ended();
@@ -364,6 +380,24 @@ mod tests {
         activity.request_began();
         activity.request_ended();
         assert!(close_to(waited(&mut io).await.0, Duration::from_secs(60)));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_left_to_who_reads_it_and_what_follows_is_read_ahead() {
+        let (mut client, server) = duplex(64);
+        let (mut io, activity) = TimedIo::new(server, TIMES, Link::default());
+        activity.request_began();
+        client.write_all(b"body").await.unwrap();
+        io.flush().await.unwrap();
+        assert!(io.ahead.is_empty(), "of a body it would be read piece by piece");
+        assert_eq!(io.read(&mut [0; 64]).await.unwrap(), 4);
+        activity.body_ended();
+        client.write_all(b"next").await.unwrap();
+        io.flush().await.unwrap();
+        assert_eq!(io.ahead, "next");
+        activity.request_ended();
+        activity.body_ended();
+        assert!(activity.deadline().is_some(), "a body that is dropped late changes nothing");
     }
 
     #[tokio::test(start_paused = true)]
