@@ -86,6 +86,42 @@ async fn a_key_keeps_its_partition_and_without_one_they_take_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_batch_without_keys_stays_together_and_the_next_one_goes_on() {
+    let narad = Narad::start().await;
+    narad.create("t").await;
+    // One small enough to share a commit with others, and one that is a commit by itself.
+    for filling in [10, 40_000] {
+        let mut partitions = std::collections::BTreeSet::new();
+        for batch in 0..3 {
+            let payload = |n: u32| json!(format!("{batch}.{n}{}", " ".repeat(filling)));
+            let messages: Vec<_> = (0..3).map(|n| json!({ "payload": payload(n) })).collect();
+            let named = json!({ "payload": "named", "partition": 0 });
+            narad
+                .post("/v1/topics/t/produce/batch", json!({ "messages": [named] }).to_string())
+                .await
+                .is(202);
+            let body = json!({ "messages": messages }).to_string();
+            narad.post("/v1/topics/t/produce/batch", body).await.is(202);
+            let mut seen = Vec::new();
+            while seen.len() < 3 {
+                let message = consume(&narad, "").await;
+                if message["payload"] != "named" {
+                    seen.push((message["partition"].as_u64().unwrap(), message["payload"].clone()));
+                }
+            }
+            assert!(seen.iter().all(|(partition, _)| *partition == seen[0].0), "{filling}: {seen:?}");
+            assert_eq!(
+                seen.iter().map(|(_, payload)| payload.clone()).collect::<Vec<_>>(),
+                (0..3).map(payload).collect::<Vec<_>>()
+            );
+            partitions.insert(seen[0].0);
+        }
+        assert_eq!(partitions.len(), 3, "each of the three batches went to another partition");
+    }
+    narad.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leases_are_given_back_renewed_and_run_out() {
     let narad = Narad::start().await;
     narad.post("/v1/topics", r#"{"name":"t","visibility_timeout_ms":300}"#).await.is(201);

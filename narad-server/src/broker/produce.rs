@@ -1,6 +1,6 @@
-//! Produce: to a partition by key, by number or in turn, through the WAL.
+//! Produce: to a partition by key, by number or in turn, through the ingress.
 
-use std::sync::Arc;
+use std::{cell::LazyCell, sync::Arc};
 
 use bytes::Bytes;
 use narad_core::plugin::PartitionId;
@@ -42,8 +42,7 @@ impl Broker {
         let entry = self.0.catalog.topic(topic).await?;
         let _in_flight = entry.life.in_flight.begin();
         check_takes_produce(&entry, 1)?;
-        let staged = stage(&entry, message)?;
-        let staged = vec![staged];
+        let staged = vec![stage(&entry, message, &turn(&entry))?];
         if let Some((_, refusal)) = self.refused_by_schema(&entry, &staged).await? {
             return Err(refusal);
         }
@@ -62,10 +61,7 @@ impl Broker {
             let reason = format!("1 to {MAX_BATCH_MESSAGES}, not {}", messages.len());
             return Err(BrokerError::invalid("messages", reason));
         }
-        let staged = messages.into_iter().enumerate().map(|(index, message)| {
-            stage(&entry, message).map_err(|source| BrokerError::Message { index, source: Box::new(source) })
-        });
-        let staged = staged.collect::<Result<Vec<_>, _>>()?;
+        let staged = stage_all(&entry, messages)?;
         let count = staged.len();
         if let Some((index, refusal)) = self.refused_by_schema(&entry, &staged).await? {
             return Err(BrokerError::Message { index, source: Box::new(refusal) });
@@ -114,7 +110,28 @@ fn reason(error: &IngressError) -> &'static str {
     }
 }
 
-fn stage(entry: &TopicEntry, message: Message) -> Result<Staged, BrokerError> {
+/// The partition whose turn it is, once one is asked for.
+fn turn(entry: &TopicEntry) -> LazyCell<PartitionId, impl FnOnce() -> PartitionId> {
+    LazyCell::new(|| entry.life.next_partition(entry.topic.partitions))
+}
+
+/// One turn for all messages of a batch that have neither key nor partition: they stay together and in order, and a batch
+/// that is whole in one partition is one commit to it.
+fn stage_all(entry: &TopicEntry, messages: Vec<Message>) -> Result<Vec<Staged>, BrokerError> {
+    let turn = turn(entry);
+    let staged = messages.into_iter().enumerate().map(|(index, message)| {
+        stage(entry, message, &turn)
+            .map_err(|source| BrokerError::Message { index, source: Box::new(source) })
+    });
+    staged.collect()
+}
+
+/// Gives a message its partition: `turn`, if it has neither key nor partition.
+fn stage(
+    entry: &TopicEntry,
+    message: Message,
+    turn: &LazyCell<PartitionId, impl FnOnce() -> PartitionId>,
+) -> Result<Staged, BrokerError> {
     let Message { key, payload, partition } = message;
     if payload.is_empty() {
         return Err(BrokerError::invalid("payload", "a message has at least one byte"));
@@ -129,7 +146,7 @@ fn stage(entry: &TopicEntry, message: Message) -> Result<Staged, BrokerError> {
     let (partitions, pinned) = (entry.topic.partitions, partition.is_some());
     let partition = match partition {
         Some(partition) => check_partition(partition, partitions)?,
-        None if key.is_empty() => entry.life.next_partition(partitions),
+        None if key.is_empty() => **turn,
         None => placement::of_key(&key, partitions),
     };
     let (topic, id) = (Arc::clone(&entry.topic.name), entry.topic.id);

@@ -113,8 +113,9 @@ pub struct Storage {
     /// Whether the segments of busy partitions and of the produce log are filled with zeros ahead of their messages,
     /// which makes small commits faster: at most 256 KiB each, given back when they are full, idle or closed.
     pub prepare_segments: bool,
-    /// Whether a message that comes alone, on a broker that has nothing else to do, is committed to its partition without
-    /// the produce log before it: one fsync instead of two until a consumer has it.
+    /// Whether a message that comes alone, on a broker that has nothing else to do, and a request of 64 KiB or more for one
+    /// partition are committed to the partition without the produce log before it: one fsync instead of two until a consumer
+    /// has it, and each byte written once.
     pub direct_produce: bool,
 }
 

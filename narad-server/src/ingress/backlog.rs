@@ -14,17 +14,24 @@ use super::FailingPartition;
 pub(super) struct Backlog {
     read_to: AtomicU64,
     undone: AtomicU64,
+    done: AtomicU64,
     pub(super) fewer: Notify,
     failing: Mutex<Vec<(Instant, FailingPartition)>>,
 }
 
 impl Backlog {
-    /// The dispatcher has read the WAL up to `read_to`, and `undone` of what it read is not done.
-    pub(super) fn set(&self, read_to: Offset, undone: u64) {
+    /// The dispatcher has read the WAL up to `read_to`, and `undone` of what it read is not done; everything below `done` is.
+    pub(super) fn set(&self, read_to: Offset, undone: u64, done: Offset) {
         // In this order, and read in the other one: what was just read is counted twice for a moment, never not at all.
         self.undone.store(undone, Ordering::Release);
         self.read_to.store(read_to.get(), Ordering::Release);
+        self.done.store(done.get(), Ordering::Release);
         self.fewer.notify_waiters();
+    }
+
+    /// Every record below is done.
+    pub(super) fn done(&self) -> Offset {
+        Offset::new(self.done.load(Ordering::Acquire)).unwrap_or_default()
     }
 
     /// These partitions fail; each is told of until then.

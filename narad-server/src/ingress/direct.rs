@@ -173,7 +173,7 @@ impl Direct {
         if log.committing_for().is_some() {
             return Tried::No;
         }
-        let mut commit = commit(&log, message);
+        let mut commit = commit(&log, messages);
         match timeout(PATIENCE, &mut commit).await {
             Ok(Ok(())) => Tried::Done,
             // Whatever the partition has, the WAL takes the message and the dispatcher meets the partition.
@@ -217,9 +217,16 @@ impl Direct {
     }
 }
 
-fn commit(log: &Log, message: &Staged) -> Commit {
-    let span = spans::messaging(Operation::Commit, &message.topic);
-    spans::messages(&span, [(message.partition.0, message.payload.len())]);
-    let committed = span.in_scope(|| log.commit_async(Batch::of(&message.key, &message.payload)));
+/// Commits messages to the one partition that they are for: all or none, in this order.
+pub(super) fn commit(log: &Log, messages: &[Staged]) -> Commit {
+    let topic = messages.first().map_or("", |message| &*message.topic);
+    let span = spans::messaging(Operation::Commit, topic);
+    spans::messages(&span, messages.iter().map(|one| (one.partition.0, one.payload.len())));
+    let bytes = messages.iter().map(|one| one.key.len() + one.payload.len()).sum();
+    let mut batch = Batch::with_room(messages.len(), bytes);
+    for message in messages {
+        batch.push(&message.key, &message.payload);
+    }
+    let committed = span.in_scope(|| log.commit_async(batch));
     Box::pin(async move { committed.await.map(drop) }.instrument(span))
 }

@@ -476,8 +476,8 @@ impl Dispatcher {
 
     fn publish(&self) {
         // In this order: who hears of the checkpoint asks what is left.
-        self.backlog.set(self.progress.read_to(), self.progress.undone());
         let checkpoint = self.progress.checkpoint();
+        self.backlog.set(self.progress.read_to(), self.progress.undone(), checkpoint);
         self.advanced.send_if_modified(|sent| std::mem::replace(sent, checkpoint) != checkpoint);
     }
 

@@ -3,13 +3,14 @@
 //! A message is acknowledged once it is synced in the WAL, one log for all topics, so that whatever arrives during
 //! one fsync shares the next. The dispatcher then commits it to its partition. The checkpoint is the first WAL
 //! record that is not yet done; a start resumes there. A crash loses no acknowledged message, and repeats at most
-//! those between the checkpoint on disk and the last commit. A lone message on a broker that has nothing else to do is
-//! committed to its partition at once, without the WAL.
+//! those between the checkpoint on disk and the last commit. A lone message on a broker that has nothing else to do, and
+//! a large request for one partition, are committed to their partition at once, without the WAL.
 //!
 //! Nothing here acknowledges before an fsync of the WAL or of the partition, moves the checkpoint past a record whose
 //! partition commit has not succeeded, or lets one failing partition hold up another.
 
 mod backlog;
+mod bulk;
 mod checkpoint;
 mod direct;
 mod dispatcher;
@@ -24,6 +25,7 @@ mod progress;
 mod reads;
 mod retention;
 mod route;
+mod trail;
 mod wal;
 
 use std::sync::Arc;

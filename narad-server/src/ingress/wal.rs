@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use narad_core::{
     Error,
     format::{Batch, Offset},
@@ -25,6 +26,7 @@ use tokio::{
 use super::{
     FailingPartition, IngressError, IngressOptions, Partitions, Staged,
     backlog::Backlog,
+    bulk,
     checkpoint::CheckpointFile,
     direct::{Direct, Handover, Tried},
     dispatcher::Dispatcher,
@@ -33,6 +35,7 @@ use super::{
     origins::Origins,
     retention::DoneSegments,
     route,
+    trail::Trail,
 };
 use crate::telemetry::spans;
 
@@ -52,6 +55,7 @@ struct Inner {
     origins: Arc<Origins>,
     partitions: Arc<dyn Partitions>,
     direct: Arc<Direct>,
+    trail: Trail,
     /// One permit for each byte that may wait for the WAL's fsync.
     pending: Semaphore,
     closed: AtomicBool,
@@ -100,7 +104,7 @@ impl Ingress {
         let (advanced, advancing) = watch::channel(checkpoint);
         let (drain, draining) = watch::channel(false);
         let (backlog, origins) = (Arc::new(Backlog::default()), Arc::<Origins>::default());
-        backlog.set(checkpoint, 0);
+        backlog.set(checkpoint, 0, checkpoint);
         let keeper = Keeper {
             runtime: runtime.clone(),
             wal: wal.clone(),
@@ -124,6 +128,7 @@ impl Ingress {
         };
         let inner = Inner {
             runtime: runtime.clone(),
+            trail: Trail::new(wal.high_watermark()),
             wal,
             pending: Semaphore::new(options.pending_bytes as usize),
             options,
@@ -140,14 +145,14 @@ impl Ingress {
     }
 
     /// Takes messages: all of them, in this order, or none. `Ok` means that they are synced to disk and survive a
-    /// power loss; each then reaches its partition at least once. Whatever arrives during one fsync shares the next; a
-    /// message that comes alone is in its partition when this returns.
+    /// power loss; each then reaches its partition at least once. Whatever arrives during one fsync shares the next. A
+    /// message that comes alone, and a large request for one partition, may be in their partition when this returns.
     ///
     /// Dropping the future leaves open whether the messages were taken, and disturbs no other producer.
     ///
     /// # Errors
     /// See [`IngressError`]; nothing was kept then.
-    pub async fn produce(&self, messages: Vec<Staged>) -> Result<(), IngressError> {
+    pub async fn produce(&self, mut messages: Vec<Staged>) -> Result<(), IngressError> {
         let inner = &*self.inner;
         if messages.is_empty() {
             return Ok(());
@@ -163,13 +168,21 @@ impl Ingress {
                 let (inner, batch) = (Arc::clone(&self.inner), encode(&messages, bytes)?);
                 handover.begin();
                 // To the end, even if the producer goes away: the dispatcher waits for it.
-                let handed = tokio::spawn(async move { inner.take_as_well(batch, handover).await });
+                let handed =
+                    tokio::spawn(async move { inner.take_as_well(&messages, batch, handover).await });
                 return handed.await.unwrap_or(Err(IngressError::Closed));
             }
         }
+        let is_clear = |one: &Staged| inner.is_clear_for(one);
+        if bulk::try_commit(&messages, &*inner.partitions, is_clear).await {
+            return Ok(());
+        }
         let batch = encode(&messages, bytes)?;
-        drop(messages);
-        inner.commit(batch).await.map(drop)
+        for message in &mut messages {
+            // Where they go is all that is needed of them while the batch waits.
+            (message.key, message.payload) = (Bytes::new(), Bytes::new());
+        }
+        inner.commit(&messages, batch).await.map(drop)
     }
 
     /// Messages that are acknowledged and not yet committed to their partitions.
@@ -223,11 +236,12 @@ impl Ingress {
 }
 
 impl Inner {
-    /// Commits to the WAL; returns the offset of the first record.
-    async fn commit(&self, batch: Batch) -> Result<Offset, IngressError> {
+    /// Commits `messages`, as they stand in the batch, to the WAL; returns the offset of the first record.
+    async fn commit(&self, messages: &[Staged], batch: Batch) -> Result<Offset, IngressError> {
         match self.wal.commit_async(batch).await {
             Ok(offsets) => {
                 let start = offsets.start;
+                self.trail.note(messages, offsets.end, self.backlog.done());
                 if let Some(trace) = spans::current() {
                     self.origins.note(offsets, trace);
                 }
@@ -248,8 +262,13 @@ impl Inner {
     /// The same for a message whose commit to its partition takes long: the dispatcher gets that commit. If the WAL does
     /// not take the message, it is the commit that counts, for as long as a producer waits for room; whether a message whose
     /// commit hangs longer was taken is then open.
-    async fn take_as_well(&self, batch: Batch, handover: Handover) -> Result<(), IngressError> {
-        match self.commit(batch).await {
+    async fn take_as_well(
+        &self,
+        messages: &[Staged],
+        batch: Batch,
+        handover: Handover,
+    ) -> Result<(), IngressError> {
+        match self.commit(messages, batch).await {
             Ok(offset) => {
                 handover.hand_over(offset);
                 Ok(())
@@ -270,6 +289,14 @@ impl Inner {
             && self.wal.committing_for().is_none()
             && self.backlog.len(self.wal.high_watermark()) == 0
             && self.backlog.failing().is_empty()
+    }
+
+    /// Whether nothing that was acknowledged before the message waits for the message's partition, as far as is known, and the
+    /// WAL works.
+    fn is_clear_for(&self, message: &Staged) -> bool {
+        self.options.direct
+            && self.health.failure().is_none()
+            && self.trail.is_clear(message.id, message.partition, self.backlog.done())
     }
 
     /// Waits until the messages may go to the WAL.
