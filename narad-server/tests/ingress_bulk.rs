@@ -164,12 +164,12 @@ async fn a_partition_that_hangs_holds_up_who_is_under_way_and_nobody_else() {
     let under_way = spawn(&ingress, large(0, "slow"));
     until("the held fsync", || gate.arrived() == 1).await;
     let slow = fake.log("orders", ID, 0);
-    until("it is slow", || slow.committing_for().is_some_and(|time| time > Duration::from_millis(60))).await;
+    until("it is slow", || slow.committing_for().is_some_and(|time| time > Duration::from_millis(100))).await;
     disk.take_calls();
     ingress.produce(large(0, "behind")).await.unwrap();
-    assert_eq!(wal_writes(&disk), 1, "the produce log takes what comes later");
     ingress.produce(large(1, "elsewhere")).await.unwrap();
-    assert_eq!(names(&fake, 1), of("elsewhere"));
+    assert_eq!(wal_writes(&disk), 2, "the produce log takes what comes later, wherever it goes");
+    fake.wait_for("orders", ID, 1, 3).await;
     assert!(!under_way.is_finished());
     disk.remove_fault(held);
     gate.open();
@@ -177,6 +177,106 @@ async fn a_partition_that_hangs_holds_up_who_is_under_way_and_nobody_else() {
     fake.wait_for("orders", ID, 0, 6).await;
     assert_eq!(names(&fake, 0), [of("slow"), of("behind")].concat());
     ingress.close(BOUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_partitions_hang_few_requests_are_held_up_and_no_worker_is_missed() {
+    let disk = SimDisk::new(seed());
+    // 16 workers, 8 of them for a topic.
+    let (ingress, fake) = open(&disk, quick()).await;
+    fake.answers_at_once();
+    let gate = Gate::new();
+    let held = disk.inject(Fault::hold(CallKind::SyncData, &gate).named("p0000*/*.log").onwards());
+    let hanging: Vec<_> = (0..8).map(|partition| fake.log("orders", ID, partition)).collect();
+    let producers: Vec<_> = (0..8).map(|n| spawn(&ingress, large(n, "hangs"))).collect();
+    until("the others are in the produce log", || {
+        producers.iter().filter(|producer| producer.is_finished()).count() == 4
+    })
+    .await;
+    assert_eq!(hanging.iter().filter(|log| log.high_watermark().get() > 0).count(), 0);
+    // Whoever leaves takes no worker with it.
+    for producer in &producers {
+        producer.abort();
+    }
+    for n in 0..8 {
+        disk.take_calls();
+        ingress.produce(large(8 + n, "works")).await.unwrap();
+        assert_eq!(wal_writes(&disk), 1, "the way is closed");
+    }
+    disk.remove_fault(held);
+    gate.open();
+    until("everything done", || ingress.backlog() == 0).await;
+    for log in &hanging {
+        until("the commit that hung", || log.high_watermark().get() == 3).await;
+    }
+    until("the way is open", || hanging.iter().all(|log| log.committing_for().is_none())).await;
+    tokio::time::timeout(BOUND, async {
+        loop {
+            disk.take_calls();
+            ingress.produce(large(0, "after")).await.unwrap();
+            if wal_writes(&disk) == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .unwrap();
+    ingress.close(BOUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_two_megabytes_are_cut_by_the_dispatcher() {
+    let disk = SimDisk::new(seed());
+    let (ingress, fake) = idle(&disk).await;
+    let one = || message(0, " ".repeat(1 << 20));
+    ingress.produce(vec![one(), one()]).await.unwrap();
+    assert_eq!(wal_writes(&disk), 0);
+    ingress.produce(vec![one(), one(), message(0, "x")]).await.unwrap();
+    assert!(wal_writes(&disk) > 0);
+    fake.wait_for("orders", ID, 0, 5).await;
+    ingress.close(BOUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_rerouted_to_a_partition_that_hangs_at_a_large_request() {
+    let disk = SimDisk::new(seed());
+    let (ingress, fake) = idle(&disk).await;
+    fake.set_count(PARTITIONS);
+    let gate = Gate::new();
+    let held = disk.inject(Fault::hold(CallKind::SyncData, &gate).named("p00001/*.log").at(1));
+    let under_way = spawn(&ingress, large(1, "hangs"));
+    until("the held fsync", || gate.arrived() == 1).await;
+    let hangs = fake.log("orders", ID, 1);
+    until("it hangs", || hangs.committing_for().is_some_and(|time| time > quick().reroute_after)).await;
+    fake.set_unavailable(0, true);
+    ingress.produce(vec![message(0, "elsewhere"), message(0, "as well")]).await.unwrap();
+    // Sooner than the gate gives up.
+    tokio::time::timeout(BOUND / 3, fake.wait_for("orders", ID, 2, 2)).await.unwrap();
+    disk.remove_fault(held);
+    gate.open();
+    under_way.await.unwrap().unwrap();
+    ingress.close(BOUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_partition_fails_large_requests_leave_it_alone_between_two_tries() {
+    let disk = SimDisk::new(seed());
+    let mut options = quick();
+    options.retry = Duration::from_secs(60);
+    let (ingress, fake) = open(&disk, options).await;
+    fake.set_count(PARTITIONS);
+    open_partitions(&fake);
+    let fault = disk.inject(Fault::fail(CallKind::Write, Failure::Io).named(SEGMENT).onwards());
+    ingress.produce(large(0, "refused")).await.unwrap();
+    until("the dispatcher has met it", || !ingress.failing().is_empty()).await;
+    let tries = disk.fired(fault);
+    for _ in 0..3 {
+        until("another partition has them", || ingress.backlog() == 0).await;
+        ingress.produce(large(0, "next")).await.unwrap();
+    }
+    assert_eq!(disk.fired(fault), tries);
+    disk.remove_fault(fault);
 }
 
 #[tokio::test(flavor = "multi_thread")]

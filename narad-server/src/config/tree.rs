@@ -114,9 +114,9 @@ pub struct Storage {
     /// which makes small commits faster: at most 256 KiB each, and one more segment (64 MiB) for each that fills one within a
     /// minute, given back when they are idle or closed.
     pub prepare_segments: bool,
-    /// Whether a message that comes alone, on a broker that has nothing else to do, and a request of 64 KiB or more for one
-    /// partition are committed to the partition without the produce log before it: one fsync instead of two until a consumer
-    /// has it, and each byte written once.
+    /// Whether a message that comes alone, on a broker that has nothing else to do, and a request with 64 KiB to 2 MiB of
+    /// payload for one partition are committed to the partition without the produce log before it: one fsync instead of two
+    /// until a consumer has it, and each byte written once.
     pub direct_produce: bool,
 }
 

@@ -27,7 +27,7 @@ use crate::telemetry::spans::{self, Operation};
 
 /// How long a producer waits for a partition before the WAL takes the message as well.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Larger messages go through the WAL: the memory that waits in it is bounded, and they gain little.
+/// Larger messages go the way of large requests, or through the WAL, where the memory that waits is bounded.
 const MOST_BYTES: usize = 64 << 10;
 
 /// A commit to a partition that runs.

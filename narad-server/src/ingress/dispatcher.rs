@@ -264,7 +264,12 @@ impl Dispatcher {
         let hangs = |target: &Route| {
             let running = self.running_to(target).map(|running| running.since);
             let since = running.or_else(|| self.handed_to(target).map(|handed| handed.since));
+            // At a commit that it was not asked for here, such as that of a large request.
+            let log = self.partitions.open_log(&target.topic, target.id, target.partition);
             since.is_some_and(|since| later(since, self.options.reroute_after) <= now)
+                || log
+                    .and_then(|log| log.committing_for())
+                    .is_some_and(|time| time >= self.options.reroute_after)
         };
         siblings(home, count).find(|target| !self.failing.contains(target) && !hangs(target)).or_else(|| {
             siblings(home, count).find(|target| {
@@ -360,7 +365,7 @@ impl Dispatcher {
             return self.lose_up_to(record.offset.saturating_add(1));
         };
         self.progress.read();
-        let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
+        let pending = Pending::new(record.offset, pinned, key, record.payload);
         match self.direct.take(record.offset) {
             Some(commit) => {
                 let task = self.jobs.spawn(async move { Done::Handed(commit.await) });

@@ -111,7 +111,7 @@ async fn reread(
             expected = record.offset.saturating_add(1);
             match route::decode(&record.key) {
                 Some(Address { pinned, key, .. }) => {
-                    let pending = Pending { offset: record.offset, pinned, key, payload: record.payload };
+                    let pending = Pending::new(record.offset, pinned, key, record.payload);
                     cost += pending.cost();
                     records.push(pending);
                 }

@@ -15,6 +15,9 @@ use super::IngressOptions;
 /// What a record in memory costs beside its key and payload, in bytes; an estimate.
 const RECORD_OVERHEAD: usize = 96;
 
+/// A payload from this size on is a part of its frame that is worth a copy.
+const LARGE: usize = 64 << 10;
+
 /// A message that waits for its partition.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
@@ -27,6 +30,17 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// A record of the WAL. It keeps no frame of it in memory: a large payload is read with a part of its frame, which may be
+    /// many times as large and is read anew for the next part.
+    pub(super) fn new(offset: Offset, pinned: bool, key: Bytes, payload: Bytes) -> Self {
+        let (key, payload) = if payload.len() < LARGE {
+            (key, payload)
+        } else {
+            (Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&payload))
+        };
+        Self { offset, pinned, key, payload }
+    }
+
     /// Bytes it takes in memory, as the bounds count them.
     pub(super) fn cost(&self) -> usize {
         self.key.len() + self.payload.len() + RECORD_OVERHEAD

@@ -10,9 +10,10 @@ pub struct IngressOptions {
     pub segment_bytes: u64,
     /// Whether the WAL's segments are filled with zeros ahead of the messages; see `LogOptions::prepare_segments`.
     pub prepare_segments: bool,
-    /// Whether a lone message on an idle broker goes to its partition without the WAL.
+    /// Whether a lone message on an idle broker, and a request with 64 KiB to 2 MiB of payload for one partition, go to the
+    /// partition without the WAL.
     pub direct: bool,
-    /// How long none does after a partition took longer than a producer waits for it (20 ms): on a disk whose fsyncs all
+    /// How long no lone message does after a partition took longer than a producer waits for it (20 ms): on a disk whose fsyncs all
     /// take that long, each message would wait for nothing.
     pub direct_rest: Duration,
     /// Bytes of messages that may wait for the WAL's fsync at one time.
@@ -26,7 +27,7 @@ pub struct IngressOptions {
     pub memory_bytes: usize,
     /// Messages that the dispatcher holds in memory before it stops reading ahead.
     pub memory_records: usize,
-    /// Commits to partitions that run at one time.
+    /// Commits to partitions that the dispatcher has run at one time. Large requests may run a quarter as many beside them.
     pub parallel_commits: usize,
     /// Messages in one commit to a partition.
     pub batch_records: usize,

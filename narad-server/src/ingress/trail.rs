@@ -1,7 +1,8 @@
 //! The last WAL record of each partition, as long as it may not be done: whether a message that goes past the WAL would
 //! overtake one that was acknowledged before it.
 //!
-//! Says too much where it cannot tell, and never too little.
+//! Says too much where it cannot tell, and never too little: what is done is known up to the checkpoint alone, so one record
+//! that waits for long makes every partition that had a later one look as if it waited.
 
 use std::collections::HashMap;
 

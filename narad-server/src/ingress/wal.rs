@@ -26,7 +26,7 @@ use tokio::{
 use super::{
     FailingPartition, IngressError, IngressOptions, Partitions, Staged,
     backlog::Backlog,
-    bulk,
+    bulk::Bulk,
     checkpoint::CheckpointFile,
     direct::{Direct, Handover, Tried},
     dispatcher::Dispatcher,
@@ -38,6 +38,10 @@ use super::{
     trail::Trail,
 };
 use crate::telemetry::spans;
+
+/// The part of the commits to partitions at one time that large requests make themselves, beside those of the dispatcher:
+/// together they leave half of a topic's share of the workers.
+const BULK_SHARE: usize = 4;
 
 /// The ingress of a server. Cloning gives another handle; dropping the last one stops its tasks where they are, as a
 /// crash would: use [`close`](Self::close).
@@ -55,8 +59,9 @@ struct Inner {
     origins: Arc<Origins>,
     partitions: Arc<dyn Partitions>,
     direct: Arc<Direct>,
+    bulk: Bulk,
     trail: Trail,
-    /// One permit for each byte that may wait for the WAL's fsync.
+    /// One permit for each byte that may wait for an fsync.
     pending: Semaphore,
     closed: AtomicBool,
     drain: watch::Sender<bool>,
@@ -129,6 +134,7 @@ impl Ingress {
         };
         let inner = Inner {
             runtime: runtime.clone(),
+            bulk: Bulk::new((options.parallel_commits / BULK_SHARE).max(1)),
             trail: Trail::new(wal.high_watermark()),
             wal,
             pending: Semaphore::new(options.pending_bytes as usize),
@@ -175,7 +181,7 @@ impl Ingress {
             }
         }
         let is_clear = |one: &Staged| inner.is_clear_for(one);
-        if bulk::try_commit(&messages, &*inner.partitions, is_clear).await {
+        if inner.bulk.try_commit(&messages, &*inner.partitions, is_clear).await {
             return Ok(());
         }
         let batch = encode(&messages, bytes)?;
@@ -293,10 +299,11 @@ impl Inner {
     }
 
     /// Whether nothing that was acknowledged before the message waits for the message's partition, as far as is known, and the
-    /// WAL works.
+    /// WAL and every partition take messages.
     fn is_clear_for(&self, message: &Staged) -> bool {
         self.options.direct
             && self.health.failure().is_none()
+            && self.backlog.failing().is_empty()
             && self.trail.is_clear(message.id, message.partition, self.backlog.done())
     }
 
