@@ -125,23 +125,3 @@ async fn segments_behind_the_checkpoint_are_deleted_and_others_are_not() {
         assert_eq!(before.map(|call| call.kind), Some(CallKind::SyncData), "durable before anything goes");
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_idle_produce_log_gives_back_the_space_that_it_has_prepared() {
-    let disk = SimDisk::new(seed());
-    let mut options = quick();
-    options.idle_after = std::time::Duration::from_millis(30);
-    let (ingress, fake) = open(&disk, options).await;
-    for n in 0..20 {
-        ingress.produce(vec![message(0, n.to_string())]).await.unwrap();
-    }
-    fake.wait_for("orders", ID, 0, 20).await;
-    // The frames are longer than nothing, and end in something.
-    let segment = format!("{WAL}/{:020}.log", 0);
-    let ends_in_zeros = || disk.contents(&segment).unwrap().ends_with(&[0; 64]);
-    until("the zeros behind the frames are cut", || !ends_in_zeros()).await;
-    assert!(disk.count_on(CallKind::SetLen, "*.log") > 0, "there were some");
-    ingress.produce(vec![message(0, "new")]).await.unwrap();
-    fake.wait_for("orders", ID, 0, 21).await;
-    ingress.close(BOUND).await;
-}

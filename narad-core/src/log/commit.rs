@@ -217,7 +217,7 @@ impl Inner {
             self.settle_dir_name()?;
         }
         let times = writer.active.as_ref().map(|active| (active.first_write_ms, active.last_write_ms));
-        let segment = writer.start_segment(base, &self.dir, &self.spare, &**self.runtime.disk())?;
+        let segment = writer.start_segment(base, &self.dir, &**self.runtime.disk())?;
         let former = {
             let mut view = self.view.write();
             let former = view.active().cloned();
@@ -254,9 +254,6 @@ impl Inner {
             tracing::warn!(log = %self.options.identity, %error, "the segment is full and could not be rolled yet");
             self.runtime.metrics().error("storage", "roll");
         }
-        if writer.take_wish_for_spare() {
-            self.spare.begin(&self.runtime, &self.group, self.options.segment_bytes);
-        }
     }
 
     /// Leaves nothing of a failed commit behind; returns the error for those who asked for it.
@@ -270,8 +267,6 @@ impl Inner {
                 return self.poison(error);
             }
         };
-        // A full disk has its bytes for the records.
-        self.spare.discard(&self.runtime);
         let disk = &**self.runtime.disk();
         match writer.discard(disk, high_watermark, self.start.max(high_watermark)) {
             Ok(next) => {

@@ -10,7 +10,6 @@ use super::{
     notify::{announcements, is_silent},
     observe::{Recovering, open_span},
     recover::{ActiveSurvey, Survey, commit_time_floor, ensure_dir, survey},
-    spare::{self, Spare},
     view::{HotSet, View},
     watermark::WatermarkFile,
     writer::{Failure, Writer},
@@ -46,9 +45,6 @@ impl Inner {
         for _ in 0..survey.damages {
             runtime.metrics().error("storage", "damage");
         }
-        for left in &survey.spares {
-            spare::remove(runtime, left);
-        }
         let recovered = Recovering::of(&survey);
         if let Some(active) = &mut survey.active {
             cut_tail(active)?;
@@ -83,7 +79,6 @@ impl Inner {
             buffer: Mutex::new(Buffer::new(next)),
             combiner: Combiner::default(),
             writer: Mutex::new(writer),
-            spare: Spare::new(dir),
             view: RwLock::new(view),
             hot: HotSet::default(),
             high_watermark: AtomicU64::new(boundary.get()),
@@ -123,7 +118,6 @@ impl Inner {
             Gate::Closed => return Err(Error::Closed),
             Gate::Poisoned(_) => {}
         }
-        self.spare.discard(&self.runtime);
         let boundary = self.high_watermark();
         let mut found = self.survey()?;
         if found.active.is_none() && found.next > boundary {
@@ -167,7 +161,6 @@ impl Inner {
                 return Ok(());
             }
             let outcome = self.close_files(&mut writer);
-            self.spare.close(&self.runtime);
             self.buffer.lock().set_gate(Gate::Closed);
             writer.active = None;
             let mut view = self.view.write();

@@ -31,7 +31,6 @@ mod models;
 mod notify;
 mod observe;
 mod options;
-mod pace;
 mod peek;
 mod prepare;
 mod read;
@@ -39,7 +38,6 @@ mod recover;
 mod release;
 mod retain;
 mod roll;
-mod spare;
 mod view;
 mod watermark;
 mod writer;
@@ -58,7 +56,6 @@ use self::{
     buffer::{Buffer, Fate, Gate},
     codecs::Codecs,
     combine::Combiner,
-    spare::Spare,
     view::{HotSet, Times, View},
     writer::{WriteContext, Writer},
 };
@@ -108,7 +105,6 @@ struct Inner {
     buffer: Mutex<Buffer>,
     combiner: Combiner,
     writer: Mutex<Writer>,
-    spare: Arc<Spare>,
     view: RwLock<View>,
     hot: HotSet,
     high_watermark: AtomicU64,
@@ -399,10 +395,9 @@ impl Log {
         self.0.view.read().closed
     }
 
-    /// Gives back the disk space that a busy log has prepared, unless something is under way: behind its frames (at most
-    /// 256 KiB, or what is left of a segment that was filled beforehand), durably, and the file of the next segment. For a
-    /// log that has become idle; the store calls it. Costs an fsync where there is such space, nothing where there is none,
-    /// and no crash loses a record by it.
+    /// Gives back the disk space that a busy log has prepared behind its frames (at most 256 KiB), durably, unless
+    /// something is under way. For a log that has become idle; the store calls it. Costs an fsync where there is such
+    /// space, nothing where there is none, and no crash loses a record by it.
     pub fn release_space(&self) {
         self.0.release_space();
     }

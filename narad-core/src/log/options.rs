@@ -32,13 +32,8 @@ pub struct LogOptions {
     /// The size at which a segment is full, in bytes. The frame that passes it is still written.
     pub segment_bytes: u64,
     /// Whether a busy segment is filled with zeros ahead of its frames, so that a small commit does not make the file
-    /// longer each time: on most file systems it then takes two thirds of the time.
-    ///
-    /// At most 256 KiB of zeros a log, or less than a segment of them in one that writes commits of up to 32 KiB so fast that
-    /// it fills a segment, of 1 MiB or more, within a minute: such a log has the file of the next segment filled in the
-    /// background, which takes as much disk space again, on a disk with room for eight of them. Cut when the segment is
-    /// sealed; the zeros and the file are gone when the log is idle ([`Log::release_space`](crate::log::Log::release_space)) or
-    /// closed. After a crash any engine of this format opens what is left, and the next open of this one removes it.
+    /// longer each time: on most file systems it then takes two thirds of the time. At most 256 KiB a log, cut when the
+    /// segment is sealed, and when the log is idle or closed. After a crash any engine of this format opens what is left.
     pub prepare_segments: bool,
 }
 

@@ -5,17 +5,15 @@
 //! grows the file writes zeros behind its frames now and then, under the fsync that it needs anyway, and those that
 //! follow write over them.
 //!
-//! In a log that is busier still the whole file of the next segment is filled beforehand (`spare`), and no commit writes
-//! zeros into it.
-//!
 //! The zeros mean nothing: no frame begins with one, so that an open takes them for a torn tail and cuts them. They
 //! are cut before the segment is sealed, before the log is closed and when it is idle.
 
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
 
-use super::pace::{Pace, SMALL_WRITE};
 use crate::disk::{File, FileExt};
 
+/// Writes beyond this many bytes gain less than the zeros cost, which are written as well.
+const SMALL_WRITE: u64 = 32 << 10;
 /// Growing writes of a segment before the first zeros: a partition that gets a message a day has none.
 const BUSY_AFTER: u32 = 4;
 /// Zeros written at a time, in bytes; never more than the segment has bytes already, above the least.
@@ -26,7 +24,7 @@ const LASTS_FOR: u64 = 256;
 /// The blocks of file systems.
 const BLOCK: u64 = 4096;
 
-pub(super) static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The zeros behind the frames of one segment.
 #[derive(Debug, Clone, Copy)]
@@ -40,23 +38,12 @@ pub(super) struct Prepared {
     /// Where the file ends as far as this writer has made it; frames end there or before.
     len: u64,
     growths: u32,
-    pace: Pace,
-    /// The segment fills fast, and nobody has begun the file of the next one for it.
-    asks_for_spare: bool,
 }
 
 impl Prepared {
     /// For a segment whose file has `len` bytes.
     pub(super) fn new(wanted: bool, len: u64) -> Self {
-        Self {
-            wanted,
-            no_room: false,
-            owes_sync: false,
-            len,
-            growths: 0,
-            pace: Pace::default(),
-            asks_for_spare: false,
-        }
+        Self { wanted, no_room: false, owes_sync: false, len, growths: 0 }
     }
 
     /// Where the file ends.
@@ -64,21 +51,15 @@ impl Prepared {
         self.len
     }
 
-    /// The same settings for the next segment, whose file has `len` bytes, all zeros.
-    pub(super) fn next_segment(&self, len: u64) -> Self {
-        Self::new(self.wanted, len)
+    /// The same settings for the next segment, which is empty.
+    pub(super) fn next_segment(&self) -> Self {
+        Self::new(self.wanted, 0)
     }
 
-    /// Whether the file of the next segment is to be begun; said once.
-    pub(super) fn take_wish_for_spare(&mut self) -> bool {
-        std::mem::take(&mut self.asks_for_spare)
-    }
-
-    /// Frames of `bytes` were written to `file` up to `end` at `now`, monotonic: writes zeros behind them if they made it
-    /// longer and it is worth it, within a segment of `cap` bytes. What fails here fails no commit, for the frames are there: a full disk
+    /// Frames of `bytes` were written to `file` up to `end`: writes zeros behind them if they made it longer and it is
+    /// worth it, within a segment of `cap` bytes. What fails here fails no commit, for the frames are there: a full disk
     /// has no room for zeros, and none are tried again in this segment.
-    pub(super) fn follow(&mut self, file: &dyn File, bytes: u64, end: u64, cap: u64, now: Duration) {
-        self.asks_for_spare |= self.wanted && self.pace.wrote(end, cap, now);
+    pub(super) fn follow(&mut self, file: &dyn File, bytes: u64, end: u64, cap: u64) {
         let Some(zeros) = self.wrote(bytes, end, cap) else { return };
         while self.len < zeros.end {
             let piece =
@@ -121,7 +102,6 @@ impl Prepared {
     /// The zeros behind `end` were cut. Whether the segment is busy is to be seen anew.
     pub(super) fn trimmed(&mut self, end: u64, durable: bool) {
         (self.len, self.growths, self.owes_sync) = (end, 0, !durable);
-        self.pace.rest();
     }
 
     /// The file was cut at `len`.

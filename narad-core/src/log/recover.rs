@@ -7,7 +7,6 @@
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use super::files::{CONSUMER_AHEAD, CONSUMER_OFFSET, HWM, segment_base};
-use super::spare::is_spare;
 use super::watermark::{self, Stated};
 use crate::{
     disk::{Disk, DiskExt, File, FileExt, FileKind, GivingWay, OpenMode, Turns},
@@ -79,8 +78,6 @@ pub(super) struct Survey {
     pub(super) newest_ms: Option<i64>,
     /// The high watermark that `hwm` states, where it can be believed.
     pub(super) stated: Option<Offset>,
-    /// Files that were filled for segments to come, by a process that has died. They hold nothing.
-    pub(super) spares: Vec<PathBuf>,
     /// State files that hold something and say nothing; each was logged.
     pub(super) passed_over_files: u64,
     /// Runs of offsets that the segments read have lost to damage; each was logged.
@@ -96,18 +93,9 @@ impl Survey {
 
 /// Lists the segments of a directory, oldest first. Everything else in it is left alone.
 pub(super) fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentFile>> {
-    list_files(disk, dir).map(|(segments, _)| segments)
-}
-
-/// The same, with the spare files in it.
-fn list_files(disk: &dyn Disk, dir: &Path) -> Result<(Vec<SegmentFile>, Vec<PathBuf>)> {
     let entries = disk.list(dir).map_err(|error| Error::io("list", dir, error))?;
-    let (mut segments, mut spares) = (Vec::new(), Vec::new());
+    let mut segments = Vec::new();
     for entry in entries {
-        if entry.kind == FileKind::File && is_spare(&entry.name) {
-            spares.push(dir.join(&entry.name));
-            continue;
-        }
         let base = segment_base(&entry.name).filter(|_| entry.kind == FileKind::File);
         let Some(base) = base else {
             tracing::debug!(dir = %dir.display(), name = ?entry.name, "not a segment");
@@ -122,7 +110,7 @@ fn list_files(disk: &dyn Disk, dir: &Path) -> Result<(Vec<SegmentFile>, Vec<Path
         segments.push(SegmentFile { base, path, len: metadata.len, modified_ms: metadata.modified_ms });
     }
     segments.sort_by_key(|segment| segment.base);
-    Ok((segments, spares))
+    Ok(segments)
 }
 
 /// Surveys a partition's directory. Reads the active segment alone, and the one before it where that is empty, and gives
@@ -133,11 +121,11 @@ pub(super) fn survey(
     mode: OpenMode,
     turns: Option<&Arc<Turns>>,
 ) -> Result<Survey> {
-    let (mut segments, spares) = list_files(context.disk, dir)?;
+    let mut segments = list_segments(context.disk, dir)?;
     let last = segments.pop();
     // A file too short for a frame that is not the last one: a roll that was overtaken. It holds nothing.
     segments.retain(|segment| segment.len >= HEADER_LEN as u64);
-    let Some(last) = last else { return empty(context.disk, dir, spares) };
+    let Some(last) = last else { return empty(context.disk, dir) };
 
     let (mut active, mut newest) = walk(context.disk, last, mode, turns)?;
     let (mut next, mut damages) = (active.place.expected, active.damages);
@@ -177,18 +165,7 @@ pub(super) fn survey(
     let active = keep_active.then_some(active);
     let passed_over_files = u64::from(says_nothing);
     let sealed = segments;
-    Ok(Survey {
-        sealed,
-        active,
-        oldest,
-        passed_over,
-        next,
-        newest_ms,
-        stated,
-        spares,
-        passed_over_files,
-        damages,
-    })
+    Ok(Survey { sealed, active, oldest, passed_over, next, newest_ms, stated, passed_over_files, damages })
 }
 
 /// Makes a passed-over file as empty as it was found to be: once it is no longer the last one, nothing but its length
@@ -275,7 +252,7 @@ fn walk_up_to(len: u64, file: &Arc<dyn File>, segment: &SegmentFile) -> Result<W
 
 /// A directory without a segment: offsets go on from what its state files imply. Nothing else does, so what cannot be
 /// read now fails the open: offsets that start over would be taken for settled ones.
-fn empty(disk: &dyn Disk, dir: &Path, spares: Vec<PathBuf>) -> Result<Survey> {
+fn empty(disk: &dyn Disk, dir: &Path) -> Result<Survey> {
     let mut passed_over_files = 0;
     let mut said = |name: &str, limit: usize, says: fn(&[u8]) -> Option<Option<Offset>>| {
         let path = dir.join(name);
@@ -306,7 +283,6 @@ fn empty(disk: &dyn Disk, dir: &Path, spares: Vec<PathBuf>) -> Result<Survey> {
         next,
         newest_ms: None,
         stated: Some(next),
-        spares,
         passed_over_files,
         damages: 0,
     })

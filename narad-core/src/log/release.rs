@@ -4,19 +4,18 @@
 use super::{Inner, buffer::Gate};
 
 impl Inner {
-    /// Cuts the zeros behind the frames of the active segment and removes the file of the next one, where nothing is under
-    /// way. They come back once the log is busy again.
+    /// Cuts the zeros behind the frames of the active segment, where nothing is under way. They come back once the log is
+    /// busy again.
     pub(super) fn release_space(&self) {
         let Some(mut writer) = self.writer.try_lock() else { return };
         let is_idle = {
             let buffer = self.buffer.lock();
             matches!(buffer.gate(), Gate::Open) && buffer.since().is_none()
         };
-        if !is_idle || writer.has_uncommitted() {
-            return;
-        }
-        self.spare.discard(&self.runtime);
-        if let Err(error) = writer.trim(&**self.runtime.disk()) {
+        if is_idle
+            && !writer.has_uncommitted()
+            && let Err(error) = writer.trim(&**self.runtime.disk())
+        {
             tracing::warn!(log = %self.options.identity, %error, "could not give back the space of an idle log");
         }
     }

@@ -9,38 +9,26 @@ use std::{
     sync::Arc,
 };
 
-use super::spare::Spare;
 use crate::{
     disk::{Disk, File, OpenMode, parent_of},
     error::{Error, Result},
     format::HEADER_LEN,
 };
 
-/// Makes the file, its name durable, of the `spare` one if that is ready; answers it with its length, all of it zeros.
-pub(super) fn create_segment(path: &Path, spare: &Spare, disk: &dyn Disk) -> Result<(Arc<dyn File>, u64)> {
-    let (file, len) = match spare.take(path, disk) {
-        Some(filled) => filled,
-        None => (create_empty(path, disk)?, 0),
+/// Makes the file, its name durable.
+pub(super) fn create_segment(path: &Path, disk: &dyn Disk) -> Result<Arc<dyn File>> {
+    let file = match disk.open(path, OpenMode::CreateNew) {
+        // Left by a roll whose last step failed: empty, and then as good as new.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => reuse_empty(disk, path)?,
+        created => created.map_err(|error| Error::io("create", path, error))?,
     };
     let dir = parent_of(path);
     if let Err(error) = disk.sync_dir(dir) {
-        // The next try makes it anew. Frames may go to the former segment until then, and must find it the last: where it
-        // cannot be removed, it is empty at least.
-        if len > 0 {
-            _ = file.set_len(0);
-        }
+        // The next try makes it anew. Frames may go to the former segment until then, and must find it the last.
         _ = disk.remove_file(path);
         return Err(Error::io("fsync", dir, error));
     }
-    Ok((file.into(), len))
-}
-
-fn create_empty(path: &Path, disk: &dyn Disk) -> Result<Box<dyn File>> {
-    match disk.open(path, OpenMode::CreateNew) {
-        // Left by a roll whose last step failed: empty, and then as good as new.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => reuse_empty(disk, path),
-        created => created.map_err(|error| Error::io("create", path, error)),
-    }
+    Ok(file.into())
 }
 
 /// Gives a passed-over file a name that is no segment's, durably: with a segment behind it, it would seem to end

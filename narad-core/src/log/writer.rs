@@ -12,7 +12,6 @@ use super::{
     prepare::Prepared,
     recover::{ActiveSurvey, SegmentFile},
     roll::{create_segment, set_aside},
-    spare::Spare,
     watermark::WatermarkFile,
 };
 use crate::{
@@ -215,7 +214,7 @@ impl Writer {
         match outcome {
             Ok(()) => {
                 let (bytes, end) = (rest.len() as u64, self.unsynced_start + self.unsynced.len() as u64);
-                self.prepared.follow(&**file, bytes, end, context.segment_bytes, context.now);
+                self.prepared.follow(&**file, bytes, end, context.segment_bytes);
                 self.written = self.unsynced.len();
                 self.unsynced_since.get_or_insert(context.now);
                 active.first_write_ms.get_or_insert(context.now_ms);
@@ -377,11 +376,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the file of the next segment is to be begun; said once.
-    pub(super) fn take_wish_for_spare(&mut self) -> bool {
-        self.prepared.take_wish_for_spare()
-    }
-
     /// Whether this process has encoded frames that are not committed.
     pub(super) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
@@ -426,13 +420,11 @@ impl Writer {
         self.end >= segment_bytes
     }
 
-    /// Makes the file for the frames from `base` on, its name durable, of the `spare` one if that is ready. The former active
-    /// segment was synced.
+    /// Makes the file for the frames from `base` on, its name durable. The former active segment was synced.
     pub(super) fn start_segment(
         &mut self,
         base: Offset,
         dir: &std::path::Path,
-        spare: &Spare,
         disk: &dyn Disk,
     ) -> Result<Arc<Segment>> {
         self.trim(disk)?;
@@ -441,11 +433,11 @@ impl Writer {
             self.passed_over = None;
         }
         let path = segment_path(dir, base);
-        let (file, len) = create_segment(&path, spare, disk)?;
+        let file = create_segment(&path, disk)?;
         let index = crate::segment::SparseIndex::new(base);
         let segment = Arc::new(Segment::active(base, path.clone(), Arc::clone(&file), index, 0));
         (self.end, self.unsynced_start, self.tail_dirty) = (0, 0, false);
-        self.prepared = self.prepared.next_segment(len);
+        self.prepared = self.prepared.next_segment();
         self.committed = Some(Place { pos: 0, expected: base });
         self.active = Some(Active::created(Arc::clone(&segment), path, file));
         Ok(segment)

@@ -111,8 +111,7 @@ pub struct Storage {
     /// How often consumer positions are synced: 10 to 60000.
     pub consumer_offset_commit_interval_ms: u64,
     /// Whether the segments of busy partitions and of the produce log are filled with zeros ahead of their messages,
-    /// which makes small commits faster: at most 256 KiB each, and one more segment (64 MiB) for each that fills one within a
-    /// minute, given back when they are idle or closed.
+    /// which makes small commits faster: at most 256 KiB each, given back when they are full, idle or closed.
     pub prepare_segments: bool,
     /// Whether a message that comes alone, on a broker that has nothing else to do, and a request with 64 KiB to 2 MiB of
     /// payload for one partition are committed to the partition without the produce log before it: one fsync instead of two

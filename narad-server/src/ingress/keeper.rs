@@ -1,5 +1,4 @@
-//! The task that writes the checkpoint down, deletes the WAL segments behind it, and has an idle WAL give back the space
-//! that it has prepared.
+//! The task that writes the checkpoint down and deletes the WAL segments behind it.
 //!
 //! It is told how far the dispatcher has come; it can be late, never early. Segments go only behind a checkpoint
 //! that is durable, so that a start never finds its checkpoint before the log's first record.
@@ -28,8 +27,6 @@ pub(super) struct Keeper {
     pub(super) file: Arc<Mutex<CheckpointFile>>,
     /// How often it is synced while it advances.
     pub(super) interval: Duration,
-    /// Without an advance for so long, and with nothing left to do, the WAL is idle.
-    pub(super) idle_after: Duration,
 }
 
 impl Keeper {
@@ -39,20 +36,15 @@ impl Keeper {
         // When what was written is to be synced, or what could not be written is to be tried again.
         let mut sync_at: Option<Instant> = None;
         let (mut failing, mut rests_until) = (false, Instant::now());
-        let mut idle_at: Option<Instant> = None;
         loop {
             let moved = self.moved(&mut advanced, rests_until);
             let open = tokio::select! {
                 open = moved => open,
                 () = sleep_until(sync_at.unwrap_or_else(Instant::now)), if sync_at.is_some() => true,
-                () = sleep_until(idle_at.unwrap_or_else(Instant::now)), if idle_at.is_some() => true,
             };
             let checkpoint = *advanced.borrow_and_update();
             let due = !open || sync_at.is_some_and(|at| at <= Instant::now());
             if checkpoint != written || due {
-                if checkpoint != written {
-                    idle_at = Some(Instant::now() + self.idle_after);
-                }
                 match self.write(checkpoint, due).await {
                     Ok(()) => (written, failing) = (checkpoint, false),
                     // Said once, not at every try.
@@ -71,20 +63,7 @@ impl Keeper {
             if !open {
                 return;
             }
-            if idle_at.is_some_and(|at| at <= Instant::now()) {
-                idle_at = self.rest().await.then(|| Instant::now() + self.idle_after);
-            }
         }
-    }
-
-    /// Has the WAL give back its space, unless something is left to do; returns whether it is to be asked again.
-    async fn rest(&self) -> bool {
-        if self.backlog.len(self.wal.high_watermark()) > 0 {
-            return true;
-        }
-        let wal = self.wal.clone();
-        self.runtime.run_blocking("ingress", move || wal.release_space()).await;
-        false
     }
 
     /// Waits for a position to be written: the next one if nothing is left to do, or the one that is reached at

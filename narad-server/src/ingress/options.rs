@@ -41,8 +41,6 @@ pub struct IngressOptions {
     pub reroute_after: Duration,
     /// How often the checkpoint is synced while it advances, and the bound on what a power loss repeats.
     pub checkpoint_sync: Duration,
-    /// Without a message for so long, the WAL gives back the disk space that it has prepared.
-    pub idle_after: Duration,
     /// The first wait before a poisoned WAL is reopened; it doubles with each failure.
     pub heal_first: Duration,
     /// The longest wait before a poisoned WAL is reopened.
@@ -68,7 +66,6 @@ impl Default for IngressOptions {
             retry: Duration::from_secs(1),
             reroute_after: Duration::from_secs(3),
             checkpoint_sync: Duration::from_secs(1),
-            idle_after: Duration::from_secs(60),
             heal_first: Duration::from_secs(1),
             heal_longest: Duration::from_secs(60),
         }

@@ -116,7 +116,6 @@ impl Ingress {
             backlog: Arc::clone(&backlog),
             file: Arc::new(Mutex::new(file)),
             interval: options.checkpoint_sync,
-            idle_after: options.idle_after,
         };
         let direct = Arc::new(Direct::new(options.direct_rest));
         let dispatcher = Dispatcher::new(
