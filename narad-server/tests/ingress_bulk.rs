@@ -12,13 +12,13 @@ mod ingress_support;
 
 use std::{sync::Arc, time::Duration};
 
-use ingress_support::{BOUND, Fake, ID, WAL, message, open, open_with, quick, runtime, until};
+use ingress_support::{
+    BOUND, Fake, ID, SEGMENT, message, open, open_with, quick, runtime, spawn, until, wal_writes,
+};
 use narad_core::testkit::{CallKind, Failure, Fault, Gate, SimDisk, Survival, seed};
-use narad_server::ingress::{Ingress, IngressError, Staged};
+use narad_server::ingress::{Ingress, Staged};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-/// The segments of the first partition, and not those of the produce log.
-const SEGMENT: &str = "p00000/*.log";
 const PARTITIONS: u32 = 3;
 /// What each message of a large request has, so that three are large enough.
 const FILLING: usize = 30 << 10;
@@ -49,18 +49,6 @@ fn names(fake: &Fake, partition: u32) -> Vec<String> {
 
 fn of(name: &str) -> [String; 3] {
     [0, 1, 2].map(|n| format!("{name}.{n}"))
-}
-
-fn wal_writes(disk: &SimDisk) -> usize {
-    let is_wal = |call: &narad_core::testkit::Call| {
-        call.kind == CallKind::Write && call.path.starts_with(WAL) && call.is_on("*.log")
-    };
-    disk.calls().iter().filter(|call| is_wal(call)).count()
-}
-
-fn spawn(ingress: &Ingress, messages: Vec<Staged>) -> tokio::task::JoinHandle<Result<(), IngressError>> {
-    let ingress = ingress.clone();
-    tokio::spawn(async move { ingress.produce(messages).await })
 }
 
 #[tokio::test(flavor = "multi_thread")]

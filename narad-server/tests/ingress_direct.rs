@@ -12,13 +12,12 @@ mod ingress_support;
 
 use std::{sync::Arc, time::Duration};
 
-use ingress_support::{BOUND, Fake, ID, WAL, message, open, open_with, quick, runtime, until};
+use ingress_support::{
+    BOUND, Fake, ID, SEGMENT, message, open, open_with, quick, runtime, spawn, until, wal_writes,
+};
 use narad_core::testkit::{CallKind, Failure, Fault, Gate, SimDisk, seed};
-use narad_server::ingress::{Ingress, IngressError};
+use narad_server::ingress::Ingress;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-/// The segments of the partition, and not those of the produce log.
-const SEGMENT: &str = "p00000/*.log";
 
 /// An idle ingress whose partition 0 is open.
 async fn idle(disk: &SimDisk) -> (Ingress, Arc<Fake>) {
@@ -26,18 +25,6 @@ async fn idle(disk: &SimDisk) -> (Ingress, Arc<Fake>) {
     fake.answers_at_once();
     _ = fake.log("orders", ID, 0);
     (ingress, fake)
-}
-
-fn wal_writes(disk: &SimDisk) -> usize {
-    let is_wal = |call: &narad_core::testkit::Call| {
-        call.kind == CallKind::Write && call.path.starts_with(WAL) && call.is_on("*.log")
-    };
-    disk.calls().iter().filter(|call| is_wal(call)).count()
-}
-
-fn spawn(ingress: &Ingress, partition: u32, text: &str) -> tokio::task::JoinHandle<Result<(), IngressError>> {
-    let (ingress, message) = (ingress.clone(), message(partition, text));
-    tokio::spawn(async move { ingress.produce(vec![message]).await })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,7 +189,7 @@ async fn where_the_produce_log_fails_as_well_the_partition_decides() {
         let (ingress, fake) = idle(&disk).await;
         let gate = Gate::new();
         let held = disk.inject(Fault::hold(CallKind::SyncData, &gate).named(SEGMENT).at(1));
-        let producer = spawn(&ingress, 0, "in doubt");
+        let producer = spawn(&ingress, vec![message(0, "in doubt")]);
         until("the held fsync", || gate.arrived() == 1).await;
         // The next write is that of the produce log.
         let failed = disk.inject(Fault::fail(CallKind::Write, Failure::Io));
@@ -228,7 +215,7 @@ async fn a_producer_that_leaves_while_its_partition_hangs_leaves_nothing_in_doub
     for leave_after in [0, 5, 30, 60] {
         let gate = Gate::new();
         let held = disk.inject(Fault::hold(CallKind::SyncData, &gate).named(SEGMENT).at(1));
-        let producer = spawn(&ingress, 0, "gone");
+        let producer = spawn(&ingress, vec![message(0, "gone")]);
         tokio::time::sleep(Duration::from_millis(leave_after)).await;
         producer.abort();
         disk.remove_fault(held);

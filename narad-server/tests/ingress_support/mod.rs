@@ -20,16 +20,18 @@ use narad_core::{
     log::{Log, LogOptions},
     plugin::{Incarnation, LogIdentity, PartitionId},
     runtime::{Runtime, RuntimeOptions},
-    testkit::SimDisk,
+    testkit::{Call, CallKind, SimDisk},
 };
-use narad_server::ingress::{Ingress, IngressOptions, Lookup, Partitions, Staged};
+use narad_server::ingress::{Ingress, IngressError, IngressOptions, Lookup, Partitions, Staged};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::JoinHandle};
 
 /// Longer than anything a test waits for takes.
 pub const BOUND: Duration = Duration::from_secs(30);
 pub const WAL: &str = "/data/ingress/produce";
 pub const CHECKPOINT: &str = "/data/ingress/produce/checkpoint";
+/// The segments of the first partition, and not those of the produce log.
+pub const SEGMENT: &str = "p00000/*.log";
 pub const ID: Incarnation = Incarnation::new(0xA1);
 
 /// Partitions on the disk of a runtime.
@@ -228,6 +230,19 @@ pub fn message(partition: u32, payload: impl Into<String>) -> Staged {
         key: Bytes::from_static(b"k"),
         payload: Bytes::from(payload.into()),
     }
+}
+
+/// Writes to the segments of the produce log.
+pub fn wal_writes(disk: &SimDisk) -> usize {
+    let is_wal =
+        |call: &Call| call.kind == CallKind::Write && call.path.starts_with(WAL) && call.is_on("*.log");
+    disk.calls().iter().filter(|call| is_wal(call)).count()
+}
+
+/// A produce that runs by itself.
+pub fn spawn(ingress: &Ingress, messages: Vec<Staged>) -> JoinHandle<Result<(), IngressError>> {
+    let ingress = ingress.clone();
+    tokio::spawn(async move { ingress.produce(messages).await })
 }
 
 /// Waits until `condition` holds, looking whenever the executor comes round.
