@@ -1,11 +1,16 @@
 //! One connection: HTTP/1.1, with the limits and times of the configuration in force.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use axum::body::Body;
 use hyper::{
-    Request, Response,
-    body::{Bytes, Frame, Incoming, SizeHint},
+    Request,
+    body::{Frame, Incoming, SizeHint},
     server::conn::http1,
     service::service_fn,
 };
@@ -38,9 +43,12 @@ pub(super) async fn serve(
     let client = Peer(peer.ip().to_canonical());
     let service = service_fn(move |request: Request<Incoming>| {
         activity.request_began();
-        let request = request.map(|body| Received { body, _end: BodyEnd(Arc::clone(&activity)) });
+        let request = request.map(|body| Told { body, _end: BodyEnd(Arc::clone(&activity)) });
         let (routes, link, activity) = (Arc::clone(&routes), link.clone(), Arc::clone(&activity));
-        async move { Ok::<_, Infallible>(tracked(routes.answer(request, client, link).await, activity)) }
+        async move {
+            let response = routes.answer(request, client, link).await;
+            Ok::<_, Infallible>(response.map(|body| Told { body, _end: RequestEnd(activity) }))
+        }
     });
     let late = *finishing.borrow();
     let mut builder = http1::Builder::new();
@@ -66,17 +74,33 @@ async fn turns_true(value: &mut watch::Receiver<bool>) {
     let _ = value.wait_for(|&value| value).await;
 }
 
-/// The response, whose end is the end of the request.
-fn tracked(response: Response<Body>, activity: Arc<Activity>) -> Response<Tracked> {
-    response.map(|body| Tracked { body, _end: RequestEnd(activity) })
+/// A body with what is to be told when nobody holds it any more.
+struct Told<B, E> {
+    body: B,
+    _end: E,
 }
 
-/// A request's body, which has ended once nobody holds it.
-struct Received {
-    body: Incoming,
-    _end: BodyEnd,
+impl<B: hyper::body::Body + Unpin, E: Unpin> hyper::body::Body for Told<B, E> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
+/// The request's body has ended.
 struct BodyEnd(Arc<Activity>);
 
 impl Drop for BodyEnd {
@@ -85,55 +109,11 @@ impl Drop for BodyEnd {
     }
 }
 
-impl hyper::body::Body for Received {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        std::pin::Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-struct Tracked {
-    body: Body,
-    _end: RequestEnd,
-}
-
+/// The response has ended, and the request with it.
 struct RequestEnd(Arc<Activity>);
 
 impl Drop for RequestEnd {
     fn drop(&mut self) {
         self.0.request_ended();
-    }
-}
-
-impl hyper::body::Body for Tracked {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        std::pin::Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
