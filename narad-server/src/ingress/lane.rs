@@ -285,6 +285,19 @@ mod tests {
     }
 
     #[test]
+    fn a_large_payload_keeps_nothing_of_what_it_was_read_with() {
+        let frame = Bytes::from(vec![7; 4 * LARGE]);
+        let view_of = |len: usize| {
+            let pending = Pending::new(Offset::ZERO, false, frame.slice(..9), frame.slice(..len));
+            assert_eq!((&pending.key[..], &pending.payload[..]), (&frame[..9], &frame[..len]));
+            let within = frame.as_ptr_range();
+            [pending.key, pending.payload].map(|part| within.contains(&part.as_ptr()))
+        };
+        assert_eq!(view_of(LARGE - 1), [true, true]);
+        assert_eq!(view_of(LARGE), [false, false]);
+    }
+
+    #[test]
     fn a_failed_batch_comes_again_first_and_whole_and_content_is_let_go() {
         let (options, now) = (IngressOptions { batch_records: 2, ..Default::default() }, Instant::now());
         let mut lane = Lane::default();

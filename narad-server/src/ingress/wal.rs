@@ -289,21 +289,21 @@ impl Inner {
     /// Whether there is nothing to do but for a producer that holds so many permits: no other one is on its way,
     /// everything that the WAL has taken is done, and it and every partition take messages.
     fn is_idle_but_for(&self, held: usize) -> bool {
-        self.options.direct
-            && self.health.failure().is_none()
+        self.is_sound()
             && self.pending.available_permits() + held >= self.options.pending_bytes as usize
             && self.wal.committing_for().is_none()
             && self.backlog.len(self.wal.high_watermark()) == 0
-            && self.backlog.failing().is_empty()
+    }
+
+    /// Whether messages may go past the WAL at all: it and every partition take messages.
+    fn is_sound(&self) -> bool {
+        self.options.direct && self.health.failure().is_none() && self.backlog.failing().is_empty()
     }
 
     /// Whether nothing that was acknowledged before the message waits for the message's partition, as far as is known, and the
     /// WAL and every partition take messages.
     fn is_clear_for(&self, message: &Staged) -> bool {
-        self.options.direct
-            && self.health.failure().is_none()
-            && self.backlog.failing().is_empty()
-            && self.trail.is_clear(message.id, message.partition, self.backlog.done())
+        self.is_sound() && self.trail.is_clear(message.id, message.partition, self.backlog.done())
     }
 
     /// Waits until the messages may go to the WAL.
