@@ -5,7 +5,7 @@ use narad_server::{config::Config, serve::Server};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::http_support::{Answer, Narad, answer};
+use crate::http_support::{Answer, Narad, answer};
 
 pub const ROOT_PASSWORD: &str = "root's own";
 
