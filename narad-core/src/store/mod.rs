@@ -91,7 +91,7 @@ use crate::{
 };
 
 /// An open data directory. Cloning it gives another handle; [`close`](Self::close) before the last one goes, or the
-/// logs close as after a crash.
+/// logs close as after a crash, and the threads that were [started](Self::start) may hold the directory a moment longer.
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<Inner>,

@@ -133,7 +133,14 @@ impl Broker {
             direct: config.storage.direct_produce,
             ..IngressOptions::default()
         };
-        let ingress = Ingress::open(&runtime, store.ingress_dir(), partitions, options).await?;
+        let ingress = match Ingress::open(&runtime, store.ingress_dir(), partitions, options).await {
+            Ok(ingress) => ingress,
+            Err(error) => {
+                catalog.meta().close().await;
+                blocking(move || give_back(&store)).await?;
+                return Err(error.into());
+            }
+        };
         let topics: Arc<dyn fanout::Topics> = Arc::<Catalog>::clone(&catalog);
         let fanout = Fanout::new(&runtime, store.clone(), topics, signals, (&config.fanout).into());
         store.set_followers(fanout.followers());
@@ -212,12 +219,28 @@ fn open_files(
     options: StoreOptions,
 ) -> Result<(Store, RedbMetaStore), BrokerError> {
     let store = Store::open(runtime, data_dir, options)?;
-    refuse_lost_metadata(&**runtime.disk(), &store)?;
+    match open_metadata(runtime, &store) {
+        Ok(meta) => Ok((store, meta)),
+        Err(error) => {
+            give_back(&store);
+            Err(error)
+        }
+    }
+}
+
+fn open_metadata(runtime: &Runtime, store: &Store) -> Result<RedbMetaStore, BrokerError> {
+    refuse_lost_metadata(&**runtime.disk(), store)?;
     // Whoever has children is not known before the metadata are open.
     store.set_followers(Arc::new(fanout::NotKnownYet));
     store.start()?;
-    let meta = RedbMetaStore::open(Arc::clone(runtime.disk()), &store.meta_dir())?;
-    Ok((store, meta))
+    Ok(RedbMetaStore::open(Arc::clone(runtime.disk()), &store.meta_dir())?)
+}
+
+/// Ends an open that has failed: dropped alone, the store keeps the directory until its threads have noticed.
+fn give_back(store: &Store) {
+    if let Err(error) = store.close() {
+        tracing::warn!(%error, "the store of a failed start did not close cleanly");
+    }
 }
 
 /// Without metadata every message is one of a topic that is no more, and the produce WAL would be emptied as such. The

@@ -4,6 +4,7 @@ use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Extension, Router};
 use narad_core::{
+    clock::{Clock, SystemClock},
     runtime::{Runtime, RuntimeOptions},
     testkit::{CallKind, Failure, Fault, SimDisk},
 };
@@ -114,6 +115,44 @@ async fn a_start_without_a_sound_registry_is_refused_and_removes_nothing() {
         let api = Api::start(&fork).await;
         let (status, ..) = api.send(Method::GET, "/v1/topics/t/consume?wait=10s", "").await;
         assert_eq!(status, 200, "the message is still there once the file is restored");
+    }
+}
+
+/// A clock by which the threads of the store take their time.
+#[derive(Debug, Default)]
+struct SlowThreads(SystemClock);
+
+impl Clock for SlowThreads {
+    fn unix_ms(&self) -> i64 {
+        self.0.unix_ms()
+    }
+
+    fn monotonic(&self) -> Duration {
+        if std::thread::current().name() == Some("narad-reaper") {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.0.monotonic()
+    }
+}
+
+/// Whoever tries again at once does not find the lock still held by a thread of the attempt that failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_fails_has_given_the_directory_back_when_it_says_so() {
+    let disk = SimDisk::new(1);
+    let open = || async {
+        let mut options = RuntimeOptions::default();
+        (options.disk, options.clock) = (Arc::new(disk.process()), Arc::new(SlowThreads::default()));
+        Broker::open(Runtime::new(options), default_plugins().unwrap(), &config()).await
+    };
+    // The metadata, and when these are open the log of the produces.
+    for (kind, failing) in [(CallKind::Lock, "meta.redb"), (CallKind::List, "produce")] {
+        let fault = disk.inject(Fault::fail(kind, Failure::Io).named(failing).onwards());
+        for attempt in 1..=2 {
+            let error = open().await.map(drop).expect_err(failing);
+            assert!(error.to_string().contains(failing), "{failing}, attempt {attempt}: {error}");
+        }
+        disk.remove_fault(fault);
+        open().await.unwrap().close(Duration::from_secs(10)).await.unwrap();
     }
 }
 
