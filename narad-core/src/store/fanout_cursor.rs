@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::{Inner, TopicSpec, files};
+use super::{Inner, Store, TopicSpec, files};
 use crate::{
     Error, Result,
     disk::{DiskExt, File, FileExt, FileKind, OpenMode},
@@ -17,49 +17,54 @@ use crate::{
 /// Longer than any cursor that anybody writes.
 const READ_LIMIT: usize = 512;
 
-impl Inner {
-    pub(super) fn fanout_cursor(
+impl Store {
+    /// How far `child` is in a partition of its parent `spec`, as its file says; `None` when it says nothing, which is
+    /// logged and counted unless there is no file. Blocking; opens no log and creates nothing.
+    ///
+    /// # Errors
+    /// `Io` when the file cannot be read: that is not taken for an empty one.
+    pub fn fanout_cursor(
         &self,
         spec: &TopicSpec,
         partition: PartitionId,
         child: &str,
     ) -> Result<Option<FanoutCursor>> {
-        self.check_open()?;
+        let store = &*self.inner;
+        store.check_open()?;
         spec.check(partition)?;
-        let topic = self.topic(&spec.name)?;
+        let topic = store.topic(&spec.name)?;
         let guarded = topic.directory.lock();
-        let Some(paths) = guarded.existing(self, spec.incarnation, partition)? else { return Ok(None) };
-        let (disk, path) = (&**self.runtime.disk(), paths.fanout_cursor(child)?);
+        let Some(paths) = guarded.existing(store, spec.incarnation, partition)? else { return Ok(None) };
+        let (disk, path) = (&**store.runtime.disk(), paths.fanout_cursor(child)?);
         match files::kind(disk, &path)? {
             None => return Ok(None),
             Some(FileKind::File) => {}
-            Some(_) => return Ok(self.no_cursor(&path)),
+            Some(_) => return Ok(store.no_cursor(&path)),
         }
         let bytes = disk.read_small(&path, READ_LIMIT).map_err(|error| Error::io("read", &path, error))?;
         // Whoever made the file may have died before its name was durable.
         files::sync_dir(disk, paths.dir())?;
-        Ok(decode_fanout_cursor(&bytes).or_else(|| self.no_cursor(&path)))
+        Ok(decode_fanout_cursor(&bytes).or_else(|| store.no_cursor(&path)))
     }
 
-    fn no_cursor(&self, path: &std::path::Path) -> Option<FanoutCursor> {
-        tracing::warn!(file = %path.display(), "no cursor in it; passed over");
-        self.count_error("state_file");
-        None
-    }
-
-    pub(super) fn record_fanout_cursor(
+    /// Writes how far `child` is, durably. A crash at any moment leaves the cursor before or this one. Blocking.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the partition's directory is not this incarnation's, or not there; `Io`, `DiskFull`.
+    pub fn record_fanout_cursor(
         &self,
         spec: &TopicSpec,
         partition: PartitionId,
         child: &str,
         cursor: FanoutCursor,
     ) -> Result<()> {
-        self.check_open()?;
+        let store = &*self.inner;
+        store.check_open()?;
         spec.check(partition)?;
-        let topic = self.topic(&spec.name)?;
-        let disk = &**self.runtime.disk();
+        let topic = store.topic(&spec.name)?;
+        let disk = &**store.runtime.disk();
         let guarded = topic.directory.lock();
-        let Some(paths) = guarded.owned(self, spec.incarnation, partition)? else {
+        let Some(paths) = guarded.owned(store, spec.incarnation, partition)? else {
             let reason = format!("{} of topic {} has no such partition here", spec.incarnation, spec.name);
             return Err(Error::InvalidArgument { name: "partition", reason });
         };
@@ -90,18 +95,24 @@ impl Inner {
         }
     }
 
-    pub(super) fn forget_fanout_cursor(
+    /// Removes the cursor of an attachment that has ended; one of another epoch stays. What a crash leaves is told from
+    /// a later attachment's by its epoch. Idempotent, blocking.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn forget_fanout_cursor(
         &self,
         spec: &TopicSpec,
         partition: PartitionId,
         child: &str,
         epoch: u64,
     ) -> Result<()> {
-        self.check_open()?;
-        let topic = self.topic(&spec.name)?;
+        let store = &*self.inner;
+        store.check_open()?;
+        let topic = store.topic(&spec.name)?;
         let guarded = topic.directory.lock();
-        let Some(paths) = guarded.owned(self, spec.incarnation, partition)? else { return Ok(()) };
-        let (disk, path) = (&**self.runtime.disk(), paths.fanout_cursor(child)?);
+        let Some(paths) = guarded.owned(store, spec.incarnation, partition)? else { return Ok(()) };
+        let (disk, path) = (&**store.runtime.disk(), paths.fanout_cursor(child)?);
         if files::kind(disk, &path)? != Some(FileKind::File) {
             return Ok(());
         }
@@ -110,5 +121,13 @@ impl Inner {
             return Ok(());
         }
         disk.remove_file(&path).map_err(|error| Error::io("unlink", &path, error))
+    }
+}
+
+impl Inner {
+    fn no_cursor(&self, path: &std::path::Path) -> Option<FanoutCursor> {
+        tracing::warn!(file = %path.display(), "no cursor in it; passed over");
+        self.count_error("state_file");
+        None
     }
 }

@@ -84,7 +84,7 @@ pub use self::{
 use crate::{
     Error, Result,
     disk::{DiskExt, File},
-    format::{FanoutCursor, Offset},
+    format::Offset,
     log::Log,
     plugin::{Codec, CodecSet, Incarnation, PartitionId, PluginPlace, RetentionPolicy},
     runtime::Runtime,
@@ -375,49 +375,6 @@ impl Store {
     /// and never blocks on file I/O. Without effect once the incarnation was deleted or the store closed.
     pub fn record_position(&self, spec: &TopicSpec, partition: PartitionId, position: ConsumerPosition) {
         self.inner.record_position(spec, partition, position);
-    }
-
-    /// How far `child` is in a partition of its parent `spec`, as its file says; `None` when it says nothing, which is
-    /// logged and counted unless there is no file. Blocking; opens no log and creates nothing.
-    ///
-    /// # Errors
-    /// `Io` when the file cannot be read: that is not taken for an empty one.
-    pub fn fanout_cursor(
-        &self,
-        spec: &TopicSpec,
-        partition: PartitionId,
-        child: &str,
-    ) -> Result<Option<FanoutCursor>> {
-        self.inner.fanout_cursor(spec, partition, child)
-    }
-
-    /// Writes how far `child` is, durably. A crash at any moment leaves the cursor before or this one. Blocking.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when the partition's directory is not this incarnation's, or not there; `Io`, `DiskFull`.
-    pub fn record_fanout_cursor(
-        &self,
-        spec: &TopicSpec,
-        partition: PartitionId,
-        child: &str,
-        cursor: FanoutCursor,
-    ) -> Result<()> {
-        self.inner.record_fanout_cursor(spec, partition, child, cursor)
-    }
-
-    /// Removes the cursor of an attachment that has ended; one of another epoch stays. What a crash leaves is told from
-    /// a later attachment's by its epoch. Idempotent, blocking.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn forget_fanout_cursor(
-        &self,
-        spec: &TopicSpec,
-        partition: PartitionId,
-        child: &str,
-        epoch: u64,
-    ) -> Result<()> {
-        self.inner.forget_fanout_cursor(spec, partition, child, epoch)
     }
 
     /// Where the plugins of this incarnation of a topic keep their files, for the
