@@ -13,8 +13,8 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Inner, TopicSpec, background::Beat, directory::Guarded, layout::PartitionPaths, open_log::Frontier,
-    topic::Topic,
+    Inner, TopicSpec, background::Beat, cold_partition::ColdPartition, directory::Guarded,
+    layout::PartitionPaths, open_log::Frontier, topic::Topic,
 };
 use crate::{
     Result,
@@ -31,21 +31,6 @@ const LEFT_ALONE: Duration = Duration::from_secs(30 * 60);
 pub(super) struct ColdWalk {
     next: Mutex<Duration>,
     beat: Beat,
-}
-
-/// What is known of a closed partition. Forgotten when it is opened.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ColdPartition {
-    /// Its segments, as the log saw them when it was closed, or as the files look.
-    pub(super) segments: Option<Vec<SegmentInfo>>,
-    pub(super) frontier: Frontier,
-    left_alone_until: Option<Duration>,
-}
-
-impl ColdPartition {
-    pub(super) fn closed(segments: Vec<SegmentInfo>, frontier: Frontier) -> Self {
-        Self { segments: Some(segments), frontier, left_alone_until: None }
-    }
 }
 
 impl ColdWalk {

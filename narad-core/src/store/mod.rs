@@ -38,6 +38,7 @@
 
 mod background;
 mod backoff;
+mod cold_partition;
 mod cold_walk;
 mod consumer_state;
 mod delete;

@@ -15,7 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Inner, background::Beat, cold_walk::ColdPartition, open_log::OpenLog, topic::Topic};
+use super::{Inner, background::Beat, cold_partition::ColdPartition, open_log::OpenLog, topic::Topic};
 use crate::Error;
 
 /// How soon a poisoned log is noticed.

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{
     TopicSpec,
-    cold_walk::ColdPartition,
+    cold_partition::ColdPartition,
     consumer_state::TopicConsumers,
     directory::{Directory, Tenant},
     open_log::OpenLog,

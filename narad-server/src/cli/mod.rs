@@ -23,6 +23,7 @@ mod replay;
 mod retry;
 mod schema;
 mod server;
+mod style;
 mod subscribe;
 mod target;
 mod topic;

@@ -11,7 +11,7 @@ use super::{
     gaps::Gaps,
     output::Output,
     retry::Retry,
-    subscribe::Style,
+    style::Style,
 };
 
 /// Messages shown unless told otherwise.

@@ -9,7 +9,7 @@ use super::{
     gaps::Gaps,
     output::Output,
     retry::Retry,
-    subscribe::Style,
+    style::Style,
 };
 
 /// Requests that read ahead of what is being written.

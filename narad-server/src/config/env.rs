@@ -5,7 +5,7 @@ use figment::value::Value;
 use super::{
     ConfigError, Source,
     keys::{self, Kind},
-    layers::Layer,
+    source::Layer,
 };
 
 /// The variable with the first admin's password; read where users are made.

@@ -8,7 +8,7 @@ use figment::{
     value::Dict,
 };
 
-use super::{ConfigError, Source, keys, layers::Layer, unique::Unique};
+use super::{ConfigError, Source, keys, source::Layer, unique::Unique};
 
 /// What the file says. Keys that are no settings are put into `errors`.
 ///

@@ -1,18 +1,14 @@
 //! The layers, laid over one another: defaults, the file, the environment, the command line.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use figment::value::Value;
 
 use super::{
     Address, Config, ConfigError, ConfigErrors, Overrides, Source, Storage, env, file, settings::Settings,
-    typed, validate,
+    source::Layer, typed, validate,
 };
 use crate::secret::Secret;
-
-/// Settings by `section.name`, before they are typed. One that a later layer names is replaced whole: a plugin that is
-/// named anew keeps no key of the old one.
-pub(super) type Layer = BTreeMap<String, (Value, Source)>;
 
 /// Set for every program of a machine, so it is no reason not to start; but a build that sends nothing says so.
 const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";

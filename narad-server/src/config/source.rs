@@ -1,6 +1,8 @@
 //! Where a setting's value comes from: the layer, and the file, variable or flag in it.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use figment::value::Value;
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,3 +54,7 @@ impl fmt::Display for Source {
         }
     }
 }
+
+/// Settings by `section.name`, before they are typed. One that a later layer names is replaced whole: a plugin that is
+/// named anew keeps no key of the old one.
+pub(super) type Layer = BTreeMap<String, (Value, Source)>;

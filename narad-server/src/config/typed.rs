@@ -10,7 +10,7 @@ use figment::{
     value::{Dict, Value},
 };
 
-use super::{Config, ConfigError, Source, layers::Layer};
+use super::{Config, ConfigError, Source, source::Layer};
 use crate::{duration, size};
 
 /// The defaults with `told` over them, and the keys of what could not be used, each of which is put into `errors` and

@@ -5,12 +5,21 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::openapi::ErrorObject;
 use crate::{
     broker::BrokerError,
     meta::{LinkRefusal, MetaError},
 };
+
+/// An error, as the client sees it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(super) struct ErrorObject {
+    /// What is wrong, and with which.
+    error: String,
+}
 
 /// A failure, as the client sees it: `{"error": "<what and which>"}`.
 #[derive(Debug)]

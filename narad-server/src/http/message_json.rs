@@ -1,11 +1,16 @@
 //! The message object. A payload that is JSON is handed on byte for byte, so the object is written by hand around it.
 
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use narad_core::{format::Record, plugin::PartitionId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::ApiError;
 use crate::queue::Receipt;
 
 /// Everything but the payload. At least one field stands before it, so the payload can follow a comma.
@@ -51,6 +56,23 @@ pub(super) fn delivered(answers: &mut SchemaGenerator) -> Schema {
 
 /// The message object of `record`; without a receipt it is a replay's.
 pub(super) fn encode(
+    topic: &str,
+    partition: PartitionId,
+    record: &Record,
+    receipt: Option<Receipt>,
+) -> Result<Vec<u8>, ApiError> {
+    write(topic, partition, record, receipt).map_err(|error| {
+        let message = format!("the message could not be written: {error}");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    })
+}
+
+/// What was [encoded](encode), as an answer.
+pub(super) fn response(body: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn write(
     topic: &str,
     partition: PartitionId,
     record: &Record,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{
     extract::State,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -79,7 +79,7 @@ pub(super) async fn consume(
     give_back_if_it_breaks(&link, &app, &topic, &deliveries);
     let mut response = match (deliveries.first(), max) {
         (None, _) => StatusCode::NO_CONTENT.into_response(),
-        (Some(only), None) => json_response(encode(&topic, only)?),
+        (Some(only), None) => message_json::response(encode(&topic, only)?),
         (Some(_), Some(_)) => batch(&app, &topic, &deliveries).await?,
     };
     if let Some(limit) = clamped
@@ -136,18 +136,9 @@ async fn batch(app: &App, topic: &str, deliveries: &[Delivery]) -> Result<Respon
         // A lease that is gone already needs no giving back.
         let _ = app.broker().settle(topic, delivery.nonce, Settle::Release).await;
     }
-    Ok(json_response(body))
+    Ok(message_json::response(body))
 }
 
 fn encode(topic: &str, delivery: &Delivery) -> Result<Vec<u8>, ApiError> {
     message_json::encode(topic, delivery.partition, &delivery.record, Some(delivery.nonce))
-        .map_err(unwritable)
-}
-
-pub(super) fn unwritable(error: serde_json::Error) -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the message could not be written: {error}"))
-}
-
-pub(super) fn json_response(body: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

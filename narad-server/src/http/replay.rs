@@ -6,11 +6,7 @@ use axum::{
 };
 use narad_core::format::Offset;
 
-use super::{
-    ApiError, App, message_json,
-    messages::{json_response, unwritable},
-    params::Query,
-};
+use super::{ApiError, App, message_json, params::Query};
 use crate::broker::Replayed;
 
 /// `consume?partition=&offset=`.
@@ -23,8 +19,7 @@ pub(super) async fn read(app: &App, topic: &str, query: &Query) -> Result<Respon
     let offset = query.number("offset", Offset::MAX.get())?.and_then(Offset::new).unwrap_or_default();
     match app.broker().replay(topic, partition, offset).await? {
         Replayed::Record(record) => {
-            let object = message_json::encode(topic, partition, &record, None).map_err(unwritable)?;
-            Ok(json_response(object))
+            Ok(message_json::response(message_json::encode(topic, partition, &record, None)?))
         }
         Replayed::PastTheEnd => Ok(StatusCode::NO_CONTENT.into_response()),
     }

@@ -12,8 +12,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
-use serde::Serialize;
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 pub(super) use self::table::{Route, routes};
@@ -21,7 +20,7 @@ use self::{
     answers::{Answer, Content, Link},
     parameters::Parameter,
 };
-use super::App;
+use super::{App, error::ErrorObject};
 
 /// What is done with a route by one method.
 pub(super) struct Operation {
@@ -49,14 +48,6 @@ enum Body {
     OptionalJson(fn(&mut SchemaGenerator) -> Schema),
     /// Bytes, 1 to that many.
     Bytes(usize),
-}
-
-/// An error, as the client sees it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Error")]
-pub(super) struct ErrorObject {
-    /// What is wrong, and with which.
-    pub(super) error: String,
 }
 
 pub(super) async fn document(State(app): State<App>) -> Response {
