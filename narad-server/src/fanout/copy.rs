@@ -19,8 +19,8 @@ use narad_core::{
 use super::{
     Found,
     cursor::{Partial, Progress},
-    engine::Shared,
     link::ActiveLink,
+    shared::Shared,
 };
 use crate::{meta::Link, placement};
 

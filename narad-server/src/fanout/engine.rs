@@ -1,7 +1,7 @@
 //! The fan-out of a server, and the calls that the broker makes.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,16 +16,15 @@ use narad_core::{
     store::{Followers, Store},
 };
 use parking_lot::RwLock;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     FanoutOptions, Found, Lag, LinkStats, Signals, Topics,
-    followers::{Certainty, Children, Linking},
+    certainty::Linking,
+    followers::Children,
     lag::{lag, stats},
     link::ActiveLink,
+    shared::Shared,
     task,
 };
 use crate::meta::Link;
@@ -39,32 +38,6 @@ pub struct Fanout {
 impl std::fmt::Debug for Fanout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fanout").field("options", &self.shared.options).finish_non_exhaustive()
-    }
-}
-
-/// What the calls, the task and its passes share.
-pub(super) struct Shared {
-    pub(super) runtime: Runtime,
-    pub(super) store: Store,
-    pub(super) topics: Arc<dyn Topics>,
-    pub(super) signals: Arc<Signals>,
-    pub(super) options: FanoutOptions,
-    /// One for each pass that may run.
-    pub(super) slots: Semaphore,
-    links: RwLock<Links>,
-    pub(super) certainty: Arc<Certainty>,
-    closed: AtomicBool,
-}
-
-#[derive(Default)]
-struct Links {
-    by_epoch: HashMap<u64, Arc<ActiveLink>>,
-    by_parent: HashMap<Incarnation, Vec<Arc<ActiveLink>>>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.signals.nudge();
     }
 }
 
@@ -201,50 +174,5 @@ impl Fanout {
         if timeout(deadline, shared.slots.acquire_many(all)).await.is_err() {
             tracing::warn!("closing under copies that wait for the disk");
         }
-    }
-}
-
-impl Links {
-    fn add(&mut self, active: Arc<ActiveLink>) {
-        self.by_parent.entry(active.link().parent.id).or_default().push(Arc::clone(&active));
-        self.by_epoch.insert(active.epoch, active);
-    }
-
-    fn remove(&mut self, epoch: u64) -> Option<Arc<ActiveLink>> {
-        let active = self.by_epoch.remove(&epoch)?;
-        let parent = active.link().parent.id;
-        if let Some(children) = self.by_parent.get_mut(&parent) {
-            children.retain(|other| other.epoch != epoch);
-            if children.is_empty() {
-                self.by_parent.remove(&parent);
-            }
-        }
-        Some(active)
-    }
-}
-
-impl Shared {
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn link(&self, epoch: u64) -> Option<Arc<ActiveLink>> {
-        self.links.read().by_epoch.get(&epoch).cloned()
-    }
-
-    pub(super) fn children_of(&self, parent: Incarnation) -> Vec<Arc<ActiveLink>> {
-        self.links.read().by_parent.get(&parent).cloned().unwrap_or_default()
-    }
-
-    /// Has a cursor looked at, once more may have come.
-    pub(super) fn look_later(&self, link: &ActiveLink, partition: PartitionId) {
-        if link.cursor(partition).announce() {
-            self.set_alarm(self.options.linger, link.epoch, partition);
-        }
-    }
-
-    pub(super) fn set_alarm(&self, wait: Duration, epoch: u64, partition: PartitionId) {
-        let now = Instant::now();
-        self.signals.set_alarm(now.checked_add(wait).unwrap_or(now), (epoch, partition));
     }
 }

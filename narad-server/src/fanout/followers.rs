@@ -3,23 +3,15 @@
 //! Answers from memory. A child counts as soon as its link is being made, and for as long as it is not known where it is,
 //! nothing counts as settled.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fmt, sync::Weak};
 
 use narad_core::{
     format::Offset,
     plugin::{Incarnation, PartitionId},
     store::{Followed, Followers},
 };
-use parking_lot::Mutex;
 
-use super::engine::Shared;
+use super::shared::Shared;
 
 /// The answer as long as there is no fan-out that could give one.
 #[derive(Debug, Clone, Copy)]
@@ -54,49 +46,5 @@ impl Followers for Children {
             lowest = Some(lowest.map_or(next, |lowest| lowest.min(next)));
         }
         lowest.map_or(Followed::ByNobody, Followed::Below)
-    }
-}
-
-/// Whether the links that the fan-out copies along are all that there are.
-#[derive(Debug, Default)]
-pub(super) struct Certainty {
-    links_are_known: AtomicBool,
-    /// Parents that are getting a child, and how many.
-    linking: Mutex<HashMap<Incarnation, usize>>,
-}
-
-impl Certainty {
-    pub(super) fn set_known(&self, known: bool) {
-        self.links_are_known.store(known, Ordering::SeqCst);
-    }
-
-    fn is_certain(&self, parent: Incarnation) -> bool {
-        self.links_are_known.load(Ordering::SeqCst) && !self.linking.lock().contains_key(&parent)
-    }
-}
-
-/// A parent is getting a child: until this goes, nothing of it counts as settled by all.
-#[derive(Debug)]
-pub struct Linking {
-    certainty: Arc<Certainty>,
-    parent: Incarnation,
-}
-
-impl Linking {
-    pub(super) fn begin(certainty: &Arc<Certainty>, parent: Incarnation) -> Self {
-        *certainty.linking.lock().entry(parent).or_default() += 1;
-        Self { certainty: Arc::clone(certainty), parent }
-    }
-}
-
-impl Drop for Linking {
-    fn drop(&mut self) {
-        let mut linking = self.certainty.linking.lock();
-        if let Some(count) = linking.get_mut(&self.parent) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                linking.remove(&self.parent);
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@ use narad_core::{
 };
 
 use super::{
-    Found, Lag, LinkStats, PartitionLag, copy::cursor_of, cursor::Progress, engine::Shared, link::ActiveLink,
+    Found, Lag, LinkStats, PartitionLag, copy::cursor_of, cursor::Progress, link::ActiveLink, shared::Shared,
 };
 use crate::meta::Link;
 

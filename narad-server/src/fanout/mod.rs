@@ -8,12 +8,14 @@
 //! what lingers, is retried or becomes due. Nothing here decides what is linked, keeps a log open that nobody uses, or
 //! copies a message before it is due by the wall clock.
 
+mod certainty;
 mod copy;
 mod cursor;
 mod engine;
 mod followers;
 mod lag;
 mod link;
+mod shared;
 mod signals;
 mod task;
 
@@ -25,8 +27,9 @@ use narad_core::{
     store::TopicSpec,
 };
 
+pub use certainty::Linking;
 pub use engine::Fanout;
-pub use followers::{Linking, NotKnownYet};
+pub use followers::NotKnownYet;
 pub use signals::Signals;
 
 /// Where the fan-out finds the topics of a link.

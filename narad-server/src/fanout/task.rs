@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 use super::{
     copy::{self, Pass},
     cursor::Cursor,
-    engine::Shared,
     link::ActiveLink,
+    shared::Shared,
     signals::Signals,
 };
 

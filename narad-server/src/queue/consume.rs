@@ -12,7 +12,7 @@ use narad_core::{
 use tokio::time::Instant;
 
 use super::{
-    Consume, Delivery, QueueError, Receipt, open::Opening, queues::Shared, seat::Seat, topic::TopicQueue,
+    Consume, Delivery, QueueError, Receipt, opening::Opening, seat::Seat, shared::Shared, topic::TopicQueue,
     waiters::Grant,
 };
 

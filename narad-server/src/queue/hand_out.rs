@@ -9,7 +9,7 @@ use narad_core::{
     store::Store,
 };
 
-use super::{partition::Caps, pump::Signals, topic::State, waiters::Grant};
+use super::{partition::Caps, signals::Signals, topic::State, waiters::Grant};
 
 impl State {
     /// Hands out until no line's first can be served.

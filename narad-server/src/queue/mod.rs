@@ -11,11 +11,14 @@ mod consume;
 mod hand_out;
 mod offset_set;
 mod open;
+mod opening;
 mod partition;
 mod pump;
 mod queues;
 mod receipt;
 mod seat;
+mod shared;
+mod signals;
 mod topic;
 mod waiters;
 

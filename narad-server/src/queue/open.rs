@@ -6,34 +6,11 @@
 use std::{sync::Arc, time::Duration};
 
 use narad_core::{Error, plugin::PartitionId};
-use tokio::sync::watch;
 
-use super::{partition::PartitionQueue, queues::Shared, topic::TopicQueue};
+use super::{opening::Opening, partition::PartitionQueue, shared::Shared, topic::TopicQueue};
 
 /// How long those who wait go without a partition that could not be opened before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// An open that runs, or has ended.
-#[derive(Debug, Clone)]
-pub(super) struct Opening(watch::Receiver<Option<Result<(), Error>>>);
-
-impl Opening {
-    /// Waits until it has ended. Dropping the future leaves the open running.
-    ///
-    /// # Errors
-    /// What kept the partition from being opened.
-    pub(super) async fn ended(mut self) -> Result<(), Error> {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
-            // The task is gone: a panic in a plugin, which was said where it was caught.
-            Err(_) => Err(Error::Closed),
-        }
-    }
-
-    fn is_running(&self) -> bool {
-        self.0.has_changed().is_ok()
-    }
-}
 
 impl Shared {
     /// Has everything opened that a consumer of `pinned` (of any partition when absent) needs and that is shut.
@@ -48,8 +25,7 @@ impl Shared {
 
     /// Has a partition opened, be it open or not; those who wait are served before the outcome is told.
     pub(super) fn open(self: &Arc<Self>, queue: &Arc<TopicQueue>, partition: PartitionId) -> Opening {
-        let (ended, ending) = watch::channel(None);
-        let opening = Opening(ending);
+        let (end, opening) = Opening::begin();
         let running = queue.with(|state| {
             let cell = state.cell(partition)?;
             let running = cell.opening.clone().filter(Opening::is_running);
@@ -76,7 +52,7 @@ impl Shared {
             if queue.hand_out(&shared.store, &shared.signals, now) {
                 shared.signals.set_alarm(now.saturating_add(RETRY), queue.id);
             }
-            ended.send_replace(Some(outcome));
+            end(outcome);
         });
         opening
     }

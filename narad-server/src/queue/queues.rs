@@ -1,16 +1,11 @@
 //! The queues of all topics, and the calls that the broker makes.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use narad_core::{
-    clock::Clock,
     format::Offset,
     plugin::{Incarnation, PartitionId, WakeNotifier},
     runtime::Runtime,
@@ -19,9 +14,8 @@ use narad_core::{
 use parking_lot::RwLock;
 
 use super::{
-    Consume, Delivery, QueueError, QueueTopic, Receipt, Settle, consume,
-    pump::{self, Signals},
-    topic::TopicQueue,
+    Consume, Delivery, QueueError, QueueTopic, Receipt, Settle, consume, pump, shared::Shared,
+    signals::Signals,
 };
 
 /// Deleted incarnations to be remembered, so that a late request does not bring one back.
@@ -49,28 +43,6 @@ pub struct QueueStats {
 #[derive(Debug)]
 pub struct Queues {
     shared: Arc<Shared>,
-}
-
-/// What the calls, the pump and the consumers share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) store: Store,
-    pub(super) runtime: Runtime,
-    pub(super) signals: Arc<Signals>,
-    topics: RwLock<Topics>,
-    closed: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Topics {
-    by_id: HashMap<Incarnation, Arc<TopicQueue>>,
-    forgotten: VecDeque<Incarnation>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.signals.end();
-    }
 }
 
 impl Queues {
@@ -166,53 +138,5 @@ impl Queues {
         for queue in self.shared.topics.read().by_id.values() {
             queue.with(|state| state.waiters.signal_all());
         }
-    }
-}
-
-impl Shared {
-    pub(super) fn now(&self) -> Duration {
-        self.clock().monotonic()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
-    /// Hands out what the topic has, and wakes the pump if that takes an open.
-    pub(super) fn hand_out(&self, queue: &TopicQueue) {
-        if queue.hand_out(&self.store, &self.signals, self.now()) {
-            self.signals.ready(queue.id);
-        }
-    }
-
-    /// The pump's look at a topic.
-    pub(super) fn look_at(self: &Arc<Self>, id: Incarnation) {
-        let Some(queue) = self.find(id) else { return };
-        if queue.hand_out(&self.store, &self.signals, self.now()) {
-            self.open_shut(&queue, None);
-        }
-    }
-
-    fn clock(&self) -> &Arc<dyn Clock> {
-        self.runtime.clock()
-    }
-
-    fn find(&self, id: Incarnation) -> Option<Arc<TopicQueue>> {
-        self.topics.read().by_id.get(&id).cloned()
-    }
-
-    /// The topic's queue, made on first use, with the settings as given. `None` for one that was deleted.
-    fn topic(&self, topic: &QueueTopic) -> Option<Arc<TopicQueue>> {
-        let id = topic.spec.incarnation;
-        if let Some(queue) = self.find(id) {
-            queue.configure(topic);
-            return Some(queue);
-        }
-        let mut topics = self.topics.write();
-        if topics.forgotten.contains(&id) {
-            return None;
-        }
-        let queue = topics.by_id.entry(id).or_insert_with(|| Arc::new(TopicQueue::new(topic)));
-        Some(Arc::clone(queue))
     }
 }

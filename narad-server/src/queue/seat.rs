@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use super::{
-    open::Opening,
-    queues::Shared,
+    opening::Opening,
+    shared::Shared,
     topic::TopicQueue,
     waiters::{Grant, Ticket, Waiter},
 };

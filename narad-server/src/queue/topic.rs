@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 
 use super::{
     QueueStats, QueueTopic, Receipt, Settle,
-    open::Opening,
+    opening::Opening,
     partition::{LeaseGone, PartitionQueue},
-    pump::Signals,
+    signals::Signals,
     waiters::{Grant, Waiters},
 };
 

@@ -13,7 +13,7 @@ use narad_core::{
     plugin::{LogIdentity, PluginDir, PluginFiles},
 };
 
-use crate::{codec::AeadError, layout::file_bound_to, safe::Safe};
+use crate::{error::AeadError, layout::file_bound_to, safe::Safe};
 
 /// Keeps the files of others in `dir`, encrypted.
 #[derive(Debug)]

@@ -60,6 +60,7 @@
 
 mod cipher;
 mod codec;
+mod error;
 mod files;
 mod key;
 mod layout;
@@ -78,7 +79,8 @@ use serde_json::Value;
 
 pub use self::{
     cipher::Cipher,
-    codec::{Aead, AeadError},
+    codec::Aead,
+    error::AeadError,
     key::{KEY_BYTES, KeyRing},
     source::{DEFAULT_VARIABLE, KeyError, KeyProblem, KeySource},
 };

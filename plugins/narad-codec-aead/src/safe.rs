@@ -5,7 +5,7 @@ use narad_core::plugin::PluginError;
 
 use crate::{
     cipher::{Cipher, SALT_BYTES, TAG_BYTES},
-    codec::AeadError,
+    error::AeadError,
     key::{Key, KeyRing},
     layout::{Malformed, Prefix, take_apart},
 };
