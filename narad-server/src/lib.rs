@@ -9,7 +9,7 @@
 //! | [`schema`] | JSON Schemas of topics: checking, comparing, what they cost |
 //! | [`meta`] | topics, users and their versions, behind `MetaStore`; the embedded one on redb |
 //! | [`security`] | passwords, who is asking, and what they may do |
-//! | [`ingress`] | the produce WAL and its dispatcher |
+//! | [`ingress`] | the produce log (write-ahead log) and its dispatcher |
 //! | [`queue`] | leases, the frontier, waiters |
 //! | [`fanout`] | copies of a parent's messages to its children |
 //! | [`broker`] | the use cases; knows no HTTP |

@@ -4,7 +4,7 @@
 //! ```text
 //! <data>/LOCK
 //!        meta/                       the metastore's
-//!        ingress/produce/            the produce WAL's
+//!        ingress/produce/            the produce log's
 //!        topics/<name>/incarnation
 //!                      plugins/      a directory of each plugin that keeps something
 //!                      p00003/       a log, and consumer.offset, consumer.ahead, fanout-<child>.offset

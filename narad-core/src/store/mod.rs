@@ -386,7 +386,7 @@ impl Store {
         Arc::new(TopicPlugins::new(Arc::downgrade(&self.inner), topic.into(), incarnation))
     }
 
-    /// Where the produce WAL lives.
+    /// Where the broker's produce log lives.
     pub fn ingress_dir(&self) -> PathBuf {
         self.inner.layout.produce_wal()
     }

@@ -1,7 +1,7 @@
 //! The topics, ready for use: the metastore's record, the plugins built for it, and the counts of its life.
 //!
 //! A lookup costs a read of the metastore only after the metadata's version has moved. A topic whose plugins cannot be
-//! built is found and not served: nothing of it is opened. Knows nothing of leases or of the produce WAL, whose dispatcher
+//! built is found and not served: nothing of it is opened. Knows nothing of leases or of the produce log, whose dispatcher
 //! finds its partitions here.
 
 use std::{

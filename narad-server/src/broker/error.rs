@@ -144,7 +144,7 @@ pub enum BrokerError {
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// The produce WAL failed; it heals by itself. Nothing was kept.
+    /// The produce log failed; it heals by itself. Nothing was kept.
     #[error("the message could not be synced to disk: {0}")]
     Ingress(#[source] narad_core::Error),
     /// The storage engine failed.

@@ -183,7 +183,7 @@ impl Broker {
         self.0.queues.close();
     }
 
-    /// Ends everything: consumes, then the produce WAL (its backlog is given until `deadline` to reach the
+    /// Ends everything: consumes, then the produce log (its backlog is given until `deadline` to reach the
     /// partitions; what is left is dispatched after the next start) and the copying to children, then every log and
     /// position.
     ///
@@ -243,8 +243,8 @@ fn give_back(store: &Store) {
     }
 }
 
-/// Without metadata every message is one of a topic that is no more, and the produce WAL would be emptied as such. The
-/// metadata are made before the first file of the WAL, so a WAL without them has lost them.
+/// Without metadata every message is one of a topic that is no more, and the produce log would be emptied as such. The
+/// metadata are made before the first file of that log, so one without them has lost them.
 fn refuse_lost_metadata(disk: &dyn Disk, store: &Store) -> Result<(), BrokerError> {
     let meta_dir = store.meta_dir();
     let missing = RedbMetaStore::is_missing(disk, &meta_dir)

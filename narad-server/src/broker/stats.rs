@@ -46,7 +46,7 @@ pub struct PartitionReport {
 pub struct Gauges {
     /// Messages acknowledged and not yet in their partitions.
     pub backlog: u64,
-    /// Whether the produce WAL takes nothing.
+    /// Whether the produce log takes nothing.
     pub wal_failed: bool,
     /// Bytes that the file system of the data directory has left; `None` when it gives no answer.
     pub available_bytes: Option<u64>,

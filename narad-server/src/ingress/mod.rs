@@ -1,4 +1,4 @@
-//! The produce WAL, its checkpoint, the dispatcher.
+//! The produce log, called WAL (write-ahead log) in here, its checkpoint, the dispatcher.
 //!
 //! A message is acknowledged once it is synced in the WAL, one log for all topics, so that whatever arrives during
 //! one fsync shares the next. The dispatcher then commits it to its partition. The checkpoint is the first WAL

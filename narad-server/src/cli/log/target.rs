@@ -21,7 +21,7 @@ pub(super) struct Target {
     pub(super) bytes: u64,
 }
 
-/// The partitions in `dir`, in order of topic and number; the produce WAL of a data directory is one of them.
+/// The partitions in `dir`, in order of topic and number; the produce log of a data directory is one of them.
 pub(super) fn find(disk: &dyn Disk, dir: &Path) -> Result<Vec<Target>, CliError> {
     let cannot = |reason: String| CliError::CannotLook { dir: dir.to_owned(), reason };
     let logs = log_dirs(disk, dir).map_err(|error| cannot(error.to_string()))?.ok_or_else(|| {
