@@ -256,6 +256,7 @@ mod tests {
             "narad log verify d",
             "narad sub t --peek --max 3 --partition 1",
             "narad bench t --connections 4 --size 64KiB --rate 100 --duration 5s --consume",
+            "narad bench t --batch 1000 --messages 100000 --key k",
             "narad server report --names",
             // As scripts for other clients of this API have it.
             "narad server start --dev --port 7942 --data-dir d",
@@ -299,6 +300,8 @@ mod tests {
             "narad user add ann --password secret",
             "narad bench t --size 2MiB",
             "narad bench t --rate 0",
+            "narad bench t --batch 0",
+            "narad bench t --batch 1001",
             "narad completions tcsh",
             "narad serve --port 1 --addr :2",
         ] {

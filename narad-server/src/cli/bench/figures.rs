@@ -32,6 +32,9 @@ struct Summary<'a> {
     phase: &'static str,
     topic: &'a str,
     connections: u16,
+    /// Messages in each request of a produce.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<u16>,
     messages: u64,
     bytes: u64,
     seconds: f64,
@@ -73,6 +76,8 @@ pub(super) struct Phase<'a> {
     pub(super) name: &'static str,
     /// What a latency is of.
     pub(super) request: &'static str,
+    /// Messages in one, where that was asked for.
+    pub(super) batch: Option<u16>,
     pub(super) topic: &'a str,
     pub(super) connections: u16,
     pub(super) took: Duration,
@@ -132,9 +137,13 @@ impl Figures {
         if out.is_json() {
             return Ok(out.object(&summary)?);
         }
+        let batches = match phase.batch {
+            Some(messages @ 2..) => format!(" in batches of {messages}"),
+            _ => String::new(),
+        };
         let ended = if phase.interrupted { " (interrupted)" } else { "" };
         out.line(format_args!(
-            "{}: {} messages in {:.2} s over {} connections: {:.0}/s, {}/s{ended}",
+            "{}: {} messages in {:.2} s over {} connections{batches}: {:.0}/s, {}/s{ended}",
             phase.name,
             self.messages,
             summary.seconds,
@@ -172,6 +181,7 @@ impl Figures {
             phase: phase.name,
             topic: phase.topic,
             connections: phase.connections,
+            batch: phase.batch,
             messages: self.messages,
             bytes: self.bytes,
             seconds: phase.took.as_secs_f64(),

@@ -1,7 +1,8 @@
-//! `narad bench`: how fast a broker takes messages, and with `--consume` how fast it gives them back.
+//! `narad bench`: how fast a broker takes messages, alone or in batches, and with `--consume` how fast it gives them back.
 //!
 //! Nothing is tried again here: what fails is counted by its kind, and the run goes on.
 
+mod body;
 mod drain;
 mod figures;
 mod live;
@@ -18,6 +19,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 
 use self::{
+    body::{Batch, MOST_MESSAGES},
     figures::{Figures, Phase},
     produce::Load,
 };
@@ -34,9 +36,13 @@ use crate::{duration, size};
 #[command(
     after_help = "The messages stay in the topic unless --consume drains it: use a topic of its own.\n\
     \n\
-    A latency runs from sending a produce to its 202, which is when the message is synced to disk. With --rate it runs \
-    from when the message was due, so that a slow broker is not measured by fewer messages. With --consume the latency is \
+    A latency runs from sending a request to its 202, which is when its messages are synced to disk. With --rate it runs \
+    from when the request was due, so that a slow broker is not measured by fewer messages. With --consume the latency is \
     that of a batch ack, and everything in the topic is consumed, what was there before included.\n\
+    \n\
+    A message is random letters; in a batch a JSON string of them, whose quotes are stored and count, so that each is \
+    stored with --size bytes either way. A batch has at most 16 MiB as JSON. Without a key its messages go to one \
+    partition, and those of the next batch to the next one.\n\
     \n\
     Ctrl-C ends the phase and the figures so far are shown. While it runs a line on standard error says how it goes. Exit \
     status: 0 when no request failed, else 1. With --json one object for each phase; latencies are in microseconds."
@@ -50,6 +56,9 @@ pub(super) struct BenchArgs {
     /// How large a message is, as 256 or 64KiB; at most 1MiB
     #[arg(long, value_name = "SIZE", default_value = "256", value_parser = message_size)]
     size: u64,
+    /// Messages in a request: with more than one they are produced as a batch, all or none
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MOST_MESSAGES))]
+    batch: u16,
     /// Messages a second over all connections; as many as go when not given
     #[arg(long, value_name = "N")]
     rate: Option<NonZeroU64>,
@@ -75,11 +84,19 @@ fn message_size(text: &str) -> Result<u64, String> {
     }
 }
 
+impl BenchArgs {
+    /// The batch that each request is, or why it can be none; nothing where each request is a message.
+    fn batch(&self) -> Option<Result<Batch, String>> {
+        (self.batch > 1).then(|| Batch::new(self.batch.into(), self.size, self.key.as_deref()))
+    }
+}
+
 /// Carries the command out.
 pub(super) async fn run(args: BenchArgs, client: &Client, out: &mut Output) -> Result<Outcome, CliError> {
+    let batch = args.batch().transpose().map_err(CliError::Usage)?;
     // A topic that is not there, or a server, is a mistake and no measurement.
     client.topic(&args.topic, None).await?;
-    let (clean, interrupted) = produce_all(&args, client, out).await?;
+    let (clean, interrupted) = produce_all(&args, batch, client, out).await?;
     if !args.consume || interrupted {
         return Ok(Outcome::of(clean));
     }
@@ -88,13 +105,19 @@ pub(super) async fn run(args: BenchArgs, client: &Client, out: &mut Output) -> R
 }
 
 /// Returns whether all of it worked, and whether somebody interrupted it.
-async fn produce_all(args: &BenchArgs, client: &Client, out: &mut Output) -> Result<(bool, bool), CliError> {
+async fn produce_all(
+    args: &BenchArgs,
+    batch: Option<Batch>,
+    client: &Client,
+    out: &mut Output,
+) -> Result<(bool, bool), CliError> {
     let (figures, stop, started) = (Mutex::new(Figures::new()?), AtomicBool::new(false), Instant::now());
     // Longer than anybody waits.
     let end = started + args.duration.min(Duration::from_secs(365 * 24 * 3600));
     let load = Load {
         client,
         target: Target { topic: args.topic.clone(), key: args.key.clone(), partition: None },
+        batch,
         figures: &figures,
         stop: &stop,
         left: AtomicU64::new(args.messages.unwrap_or(u64::MAX)),
@@ -109,7 +132,8 @@ async fn produce_all(args: &BenchArgs, client: &Client, out: &mut Output) -> Res
     let took = started.elapsed();
     let phase = Phase {
         name: "produce",
-        request: "produce",
+        request: if args.batch > 1 { "batch produce" } else { "produce" },
+        batch: Some(args.batch),
         topic: &args.topic,
         connections: args.connections,
         took,
@@ -134,6 +158,7 @@ async fn drain_all(args: &BenchArgs, client: &Client, out: &mut Output) -> Resul
     let phase = Phase {
         name: "consume",
         request: "batch ack",
+        batch: None,
         topic: &args.topic,
         connections: args.connections,
         took: last.duration_since(started),

@@ -7,10 +7,13 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rand::RngExt;
 
-use super::{BenchArgs, figures::Figures};
-use crate::cli::client::{Client, Target};
+use super::{
+    BenchArgs,
+    body::{self, Batch},
+    figures::Figures,
+};
+use crate::cli::client::{Client, ClientError, Target};
 
 /// After a failure, so that a broker that is in trouble is not hammered.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -19,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Load<'a> {
     pub(super) client: &'a Client,
     pub(super) target: Target,
+    /// What each request is, if not a message.
+    pub(super) batch: Option<Batch>,
     pub(super) figures: &'a Mutex<Figures>,
     /// Nothing new is begun.
     pub(super) stop: &'a AtomicBool,
@@ -27,19 +32,18 @@ pub(super) struct Load<'a> {
     pub(super) end: Instant,
 }
 
-/// One connection's share of the load, the `index`th. With a rate a message that has to wait for the one before it
+/// One connection's share of the load, the `index`th. With a rate a request that has to wait for the one before it
 /// counts from when it was due: otherwise a slow broker would be measured by fewer messages.
 pub(super) async fn connection(load: &Load<'_>, args: &BenchArgs, index: u16) {
-    let mut payload = vec![0u8; usize::try_from(args.size).unwrap_or(1)];
-    rand::rng().fill(&mut payload[..]);
-    // Text, so that it can be read in a terminal.
-    payload.iter_mut().for_each(|byte| *byte = b'a' + *byte % 26);
-    let payload = Bytes::from(payload);
-
+    let message = match load.batch {
+        Some(_) => Bytes::new(),
+        None => body::message(args.size),
+    };
     let connections = f64::from(args.connections);
-    let period = args.rate.map(|rate| Duration::from_secs_f64(connections / rate.get() as f64));
+    let at_once = connections * f64::from(args.batch);
+    let period = args.rate.map(|rate| Duration::from_secs_f64(at_once / rate.get() as f64));
     let mut due = Instant::now() + period.unwrap_or_default().mul_f64(f64::from(index) / connections);
-    while load.begin() {
+    while let Some(messages) = load.begin() {
         let mut began = Instant::now();
         if let Some(period) = period {
             if due >= load.end {
@@ -56,12 +60,12 @@ pub(super) async fn connection(load: &Load<'_>, args: &BenchArgs, index: u16) {
             }
             due += period;
         }
-        match load.client.produce(&load.target, payload.clone()).await {
+        match load.produce(&message, messages).await {
             Ok(()) => {
                 let mut figures = load.figures.lock();
                 figures.took(began.elapsed());
-                figures.messages += 1;
-                figures.bytes += args.size;
+                figures.messages += messages;
+                figures.bytes += messages * args.size;
             }
             Err(error) => {
                 load.figures.lock().failed(&error);
@@ -82,10 +86,22 @@ impl Load<'_> {
         }
     }
 
-    /// Whether one more is to be sent.
-    fn begin(&self) -> bool {
-        let goes_on = !self.stop.load(Ordering::Relaxed) && Instant::now() < self.end;
-        let take = |left: u64| left.checked_sub(1);
-        goes_on && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    /// How many messages the next request is to have; none when there is to be none.
+    fn begin(&self) -> Option<u64> {
+        if self.stop.load(Ordering::Relaxed) || Instant::now() >= self.end {
+            return None;
+        }
+        let most = self.batch.as_ref().map_or(1, |batch| batch.messages);
+        let take = |left: u64| (left > 0).then(|| left.saturating_sub(most));
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(left.min(most))
+    }
+
+    /// One request, with that many messages.
+    async fn produce(&self, message: &Bytes, messages: u64) -> Result<(), ClientError> {
+        match &self.batch {
+            Some(batch) => self.client.produce_batch(&self.target.topic, messages, batch.of(messages)).await,
+            None => self.client.produce(&self.target, message.clone()).await,
+        }
     }
 }

@@ -11,7 +11,10 @@ mod users;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header::RETRY_AFTER};
+use reqwest::{
+    Method, RequestBuilder, Response, StatusCode, Url,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use self::model::{
@@ -189,6 +192,24 @@ impl Client {
         }
         request = request.query(&present(("partition", target.partition)));
         self.send(request.body(payload)).await.map(drop)
+    }
+
+    /// Produces a batch, all or none of it: `body` is its JSON, of so many messages. When this answers, they are synced to
+    /// disk.
+    pub(crate) async fn produce_batch(&self, topic: &str, messages: u64, body: Bytes) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Accepted {
+            accepted: u64,
+        }
+        let request = self.request(Method::POST, &["topics", topic, "produce", "batch"])?;
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        match self.json(request).await? {
+            Accepted { accepted } if accepted == messages => Ok(()),
+            Accepted { accepted } => {
+                let reason = format!("{accepted} accepted of {messages}");
+                Err(self.not_understood("POST produce/batch".into(), reason))
+            }
+        }
     }
 
     /// Leases up to `poll.max` messages; none when the wait ran out.
