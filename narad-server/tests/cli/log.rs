@@ -7,6 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use crate::http_support::{Answer, Narad};
 use serde_json::{Value, json};
 
 fn golden(name: &str) -> PathBuf {
@@ -98,7 +99,48 @@ fn verify_tells_damage_from_what_a_crash_leaves() {
             let zeros = if name.contains("zero") { "prepared_bytes" } else { "torn_tail_bytes" };
             assert!(found[zeros].as_u64().unwrap() > 0, "{name}: {found}");
         }
+        let lengths = lengths(&golden(&name));
+        if !damaged && found["segments"] == lengths.len() {
+            assert_eq!(told(&found).iter().sum::<u64>(), lengths.iter().sum::<u64>(), "{name}: {found}");
+        }
     }
+}
+
+/// How long the segments in a directory are.
+fn lengths(dir: &Path) -> Vec<u64> {
+    let segments = content(dir).into_iter().filter(|(path, _)| path.extension() == Some("log".as_ref()));
+    segments.map(|(_, bytes)| bytes.len() as u64).collect()
+}
+
+/// The bytes of frames, of a torn tail and of what is prepared.
+fn told(found: &Value) -> [u64; 3] {
+    ["bytes", "torn_tail_bytes", "prepared_bytes"].map(|field| found[field].as_u64().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_running_broker_verify_tells_frames_from_the_zeros_behind_them() {
+    let broker = Narad::start().await;
+    broker.ready().await;
+    broker.create("t").await;
+    let stats = |answer: &Answer| answer.json()["partition_stats"][0].clone();
+    let mut size_bytes = Value::Null;
+    for produced in 1..=10 {
+        broker.post("/v1/topics/t/produce?partition=1", "x".repeat(100)).await.is(202);
+        // One commit each: a partition is filled ahead once it has grown a few times.
+        let committed = |answer: &Answer| stats(answer)["high_watermark"] == produced;
+        size_bytes = stats(&broker.until("/v1/topics/t?partition=1", committed).await)["size_bytes"].clone();
+    }
+
+    let dir = broker.dir.path().join("topics/t/p00001");
+    let found = objects(&narad(&["--json", "log", "verify"], &dir)).pop().unwrap();
+    let [bytes, torn, prepared] = told(&found);
+    assert_eq!((&found["records"], json!(bytes)), (&json!(10), size_bytes), "{found}");
+    assert!(torn == 0 && prepared > 0, "{found}");
+    assert_eq!(vec![bytes + prepared], lengths(&dir));
+    let table = String::from_utf8(narad(&["log", "verify"], &dir).stdout).unwrap();
+    let names: Vec<&str> = table.lines().next().unwrap().split("  ").map(str::trim).collect();
+    assert!(names.ends_with(&["TORN TAIL", "PREPARED", "STATE"]), "{table}");
+    assert!(table.trim_end().ends_with("KiB  ok"), "{table}");
 }
 
 #[test]

@@ -28,7 +28,8 @@ use crate::cli::{
 #[command(
     after_help = "Exit status: 0 when nothing is damaged, 1 when something is (a corrupt record, a gap), 2 when \
         something could not be looked at. A torn tail alone, which the next open cuts, and frames of a codec that \
-        is not registered are reported and are not damage."
+        is not registered are reported and are not damage. BYTES are those of frames; PREPARED are zeros behind the \
+        last one, which a broker keeps ready for frames to come and leaves there when it is killed."
 )]
 pub(in crate::cli) struct VerifyArgs {
     /// The directory of a partition, of a topic, or a whole data directory
@@ -42,7 +43,7 @@ struct Findings {
     segments: usize,
     /// Readable records.
     records: u64,
-    /// Bytes of the segment files.
+    /// Bytes of the frames that check out. What else the files hold is damage, or lies behind the last frame.
     bytes: u64,
     /// Runs of missing offsets.
     gaps: u64,
@@ -54,7 +55,9 @@ struct Findings {
     unknown_codec: u64,
     /// Frames that check out and hold offsets of another place; never served.
     misplaced_frames: u64,
+    /// Bytes behind the last frame that are no frame.
     torn_tail_bytes: u64,
+    /// Zeros behind it, which a broker writes ahead of frames to come.
     prepared_bytes: u64,
     /// Why the partition could not be looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +68,7 @@ impl Findings {
     fn note(&mut self, found: &Inspected<'_>) {
         let count = |offsets: &Range<Offset>| offsets.end.since(offsets.start);
         match found {
-            Inspected::Segment { bytes, .. } => self.bytes = self.bytes.saturating_add(*bytes),
+            Inspected::Frame { bytes } => self.bytes = self.bytes.saturating_add(*bytes),
             Inspected::Record { .. } => self.records += 1,
             Inspected::Unreadable {
                 offsets,
@@ -102,7 +105,7 @@ impl Findings {
         }
     }
 
-    fn row(&self) -> [String; 9] {
+    fn row(&self) -> [String; 10] {
         [
             self.partition.clone(),
             self.segments.to_string(),
@@ -112,6 +115,7 @@ impl Findings {
             self.corrupt.to_string(),
             self.unknown_codec.to_string(),
             human_bytes(self.torn_tail_bytes),
+            human_bytes(self.prepared_bytes),
             self.state(),
         ]
     }
@@ -167,7 +171,7 @@ fn report(findings: &[Findings], out: &mut Output) -> Result<(), CliError> {
     if findings.is_empty() {
         return Ok(out.line("no partitions")?);
     }
-    let rows: Vec<[String; 9]> = findings.iter().map(Findings::row).collect();
+    let rows: Vec<[String; 10]> = findings.iter().map(Findings::row).collect();
     let names = [
         "PARTITION",
         "SEGMENTS",
@@ -177,9 +181,10 @@ fn report(findings: &[Findings], out: &mut Output) -> Result<(), CliError> {
         "CORRUPT",
         "UNKNOWN CODEC",
         "TORN TAIL",
+        "PREPARED",
         "STATE",
     ];
-    let numeric = [false, true, true, true, true, true, true, true, false];
+    let numeric = [false, true, true, true, true, true, true, true, true, false];
     Ok(out.line(table(names, numeric, &rows))?)
 }
 
