@@ -86,23 +86,25 @@ enum Progress {
 }
 
 impl Broker {
-    /// Opens every partition in the background.
+    /// Opens every partition in the background, for as long as the broker is open.
     pub(super) fn open_partitions(&self) {
-        let broker = self.clone();
+        let broker = Arc::downgrade(&self.0);
         tokio::spawn(async move {
             let mut pause = Duration::from_millis(100);
-            let progress = loop {
+            loop {
+                let Some(broker) = broker.upgrade().map(Self) else { return };
                 match broker.open_all().await {
-                    Ok(failures) => break Progress::Done(failures),
+                    Ok(failures) => return broker.0.startup.end(Progress::Done(failures)),
+                    Err(BrokerError::ShuttingDown) => return,
                     Err(error) => {
                         tracing::error!(%error, "the partitions could not be opened; trying again");
                         *broker.0.startup.progress.lock() = Progress::Waiting(error.to_string());
                     }
                 }
+                drop(broker);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(10));
-            };
-            broker.0.startup.end(progress);
+            }
         });
     }
 

@@ -153,7 +153,9 @@ impl Dispatcher {
             };
             let start_at = self.start_commits(now);
             self.publish();
-            if *drain.borrow() && self.is_drained() {
+            // Looked at once: what comes later is a change to wake up for.
+            let draining = *drain.borrow_and_update();
+            if draining && self.is_drained() {
                 return;
             }
             let wake_at = [read_at, start_at].into_iter().flatten().min();
@@ -162,7 +164,7 @@ impl Dispatcher {
                 () = announced => announcement = None,
                 () = self.direct.changed() => {}
                 () = sleep_until(wake_at.unwrap_or(now)), if wake_at.is_some() => {}
-                changed = drain.changed(), if !*drain.borrow() => {
+                changed = drain.changed(), if !draining => {
                     if changed.is_err() {
                         return;
                     }

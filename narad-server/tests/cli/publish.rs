@@ -166,7 +166,7 @@ async fn a_line_whose_answer_is_lost_may_have_been_accepted() {
     // Takes one request whole, then is gone without an answer, as after `kill -9`.
     let server = std::thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
-        drop(listener);
+        crate::stub::close(listener);
         let mut request = Vec::new();
         while !request.ends_with(b"only") {
             let mut byte = [0];

@@ -163,3 +163,8 @@ pub(crate) async fn narad(address: &str, args: &[&str], stdin: &[u8]) -> Ran {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
+
+/// Has nobody listen there any more, whoever else holds the descriptor: a process that another test is just starting does.
+pub(crate) fn close(listener: std::net::TcpListener) {
+    rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+}

@@ -203,7 +203,7 @@ async fn a_broker_that_restarts_is_waited_for() {
         // The next consume loses its answer, then nobody listens for a moment.
         let (connection, _) = listener.accept().unwrap();
         read_request(&connection);
-        drop(listener);
+        crate::stub::close(listener);
         drop(connection);
         let listener = std::net::TcpListener::bind(&at).unwrap();
         answer_one(&listener, &batch(1));

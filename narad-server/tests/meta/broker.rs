@@ -156,6 +156,34 @@ async fn a_start_that_fails_has_given_the_directory_back_when_it_says_so() {
     }
 }
 
+/// Nothing of a broker that is closed before its partitions are open goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_closed_while_it_starts_is_gone() {
+    let disk = SimDisk::new(1);
+    let broker = open(&disk).await.unwrap();
+    for name in ["t", "u"] {
+        broker.create_topic(NewTopic { name: name.to_owned(), ..NewTopic::default() }).await.unwrap();
+    }
+    broker.close(Duration::from_secs(10)).await.unwrap();
+    for _ in 0..20 {
+        let held = Arc::new(SystemClock::new());
+        let watched = Arc::downgrade(&held);
+        let mut options = RuntimeOptions::default();
+        (options.disk, options.clock) = (Arc::new(disk.process()), held);
+        let broker =
+            Broker::open(Runtime::new(options), default_plugins().unwrap(), &config()).await.unwrap();
+        broker.close(Duration::from_secs(10)).await.unwrap();
+        drop(broker);
+        // What still runs when it is dropped ends by itself.
+        let gone = async {
+            while watched.strong_count() > 0 {
+                tokio::task::yield_now().await
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), gone).await.expect("it is gone");
+    }
+}
+
 /// Who may change a topic is found out before it is changed, and the name may pass to another topic in between.
 #[tokio::test]
 async fn what_was_allowed_for_a_topic_is_not_done_to_the_next_one_of_its_name() {
