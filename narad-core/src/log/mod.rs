@@ -82,6 +82,9 @@ use crate::{
 /// The last handle that goes does not close the log: without a [`close`](Self::close) the next open recovers as
 /// after a crash, which loses nothing that was committed.
 ///
+/// A log looks after itself only when it is asked to: [`sweep`](Self::sweep) runs its retention, [`reopen`](Self::reopen)
+/// heals it after a failed fsync. A [`Store`](crate::store::Store) asks all of its logs from time to time.
+///
 /// Every call has a blocking form, which runs in the caller's thread, and where it may touch a file an async form,
 /// which runs on the runtime's workers.
 #[derive(Debug, Clone)]
@@ -181,7 +184,8 @@ impl Log {
     /// cut, damage in the middle is kept and never served. Without a clean close before, everything whose frames
     /// check out is visible, durably.
     ///
-    /// One process may have a directory open at a time; [`Store`](crate::store::Store) sees to that.
+    /// Nothing keeps a second log, of this process or another one, from opening the same directory, and both would write
+    /// over each other; a [`Store`](crate::store::Store) takes a lock.
     ///
     /// # Errors
     /// `Io` when anything could not be read or synced (every byte is left as it was), `Unusable` for a segment named
