@@ -136,8 +136,7 @@ impl Broker {
         let ingress = match Ingress::open(&runtime, store.ingress_dir(), partitions, options).await {
             Ok(ingress) => ingress,
             Err(error) => {
-                catalog.meta().close().await;
-                blocking(move || give_back(&store)).await?;
+                tell_unclean(close_files(&catalog, store).await);
                 return Err(error.into());
             }
         };
@@ -192,13 +191,17 @@ impl Broker {
     pub async fn close(&self, deadline: Duration) -> Result<(), BrokerError> {
         self.0.queues.close();
         tokio::join!(self.0.ingress.close(deadline), self.0.fanout.close(deadline));
-        // Before the store gives the directory to the next process.
-        self.0.catalog.meta().close().await;
-        let (store, (done, closed)) = (self.0.store.clone(), tokio::sync::oneshot::channel());
-        // A thread of its own: a disk that hangs must not keep the process when the grace is over.
-        std::thread::spawn(move || done.send(store.close()));
-        Ok(closed.await.map_err(|_| BrokerError::Stopped)??)
+        close_files(&self.0.catalog, self.0.store.clone()).await
     }
+}
+
+/// Closes the metadata, and then the store, which gives the directory to the next process.
+async fn close_files(catalog: &Catalog, store: Store) -> Result<(), BrokerError> {
+    catalog.meta().close().await;
+    let (done, closed) = tokio::sync::oneshot::channel();
+    // A thread of its own: a disk that hangs must not keep the process when the grace is over.
+    std::thread::spawn(move || done.send(store.close()));
+    Ok(closed.await.map_err(|_| BrokerError::Stopped)??)
 }
 
 fn store_options(settings: &Storage) -> StoreOptions {
@@ -222,7 +225,8 @@ fn open_files(
     match open_metadata(runtime, &store) {
         Ok(meta) => Ok((store, meta)),
         Err(error) => {
-            give_back(&store);
+            // Dropped alone, the store keeps the directory until its threads have noticed.
+            tell_unclean(store.close());
             Err(error)
         }
     }
@@ -236,9 +240,9 @@ fn open_metadata(runtime: &Runtime, store: &Store) -> Result<RedbMetaStore, Brok
     Ok(RedbMetaStore::open(Arc::clone(runtime.disk()), &store.meta_dir())?)
 }
 
-/// Ends an open that has failed: dropped alone, the store keeps the directory until its threads have noticed.
-fn give_back(store: &Store) {
-    if let Err(error) = store.close() {
+/// What else goes wrong in a start that has failed: its own error is the one that is answered.
+fn tell_unclean(closed: Result<(), impl std::fmt::Display>) {
+    if let Err(error) = closed {
         tracing::warn!(%error, "the store of a failed start did not close cleanly");
     }
 }

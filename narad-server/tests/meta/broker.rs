@@ -24,8 +24,12 @@ fn config() -> Config {
 }
 
 async fn open(disk: &SimDisk) -> Result<Broker, BrokerError> {
+    open_by(disk, Arc::new(SystemClock::new())).await
+}
+
+async fn open_by(disk: &SimDisk, clock: Arc<dyn Clock>) -> Result<Broker, BrokerError> {
     let mut options = RuntimeOptions::default();
-    options.disk = Arc::new(disk.process());
+    (options.disk, options.clock) = (Arc::new(disk.process()), clock);
     Broker::open(Runtime::new(options), default_plugins().unwrap(), &config()).await
 }
 
@@ -139,11 +143,7 @@ impl Clock for SlowThreads {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_fails_has_given_the_directory_back_when_it_says_so() {
     let disk = SimDisk::new(1);
-    let open = || async {
-        let mut options = RuntimeOptions::default();
-        (options.disk, options.clock) = (Arc::new(disk.process()), Arc::new(SlowThreads::default()));
-        Broker::open(Runtime::new(options), default_plugins().unwrap(), &config()).await
-    };
+    let open = || open_by(&disk, Arc::new(SlowThreads::default()));
     // The metadata, and when these are open the log of the produces.
     for (kind, failing) in [(CallKind::Lock, "meta.redb"), (CallKind::List, "produce")] {
         let fault = disk.inject(Fault::fail(kind, Failure::Io).named(failing).onwards());
@@ -166,17 +166,15 @@ async fn a_broker_that_is_closed_while_it_starts_is_gone() {
     }
     broker.close(Duration::from_secs(10)).await.unwrap();
     for _ in 0..20 {
-        let held = Arc::new(SystemClock::new());
-        let watched = Arc::downgrade(&held);
-        let mut options = RuntimeOptions::default();
-        (options.disk, options.clock) = (Arc::new(disk.process()), held);
-        let broker =
-            Broker::open(Runtime::new(options), default_plugins().unwrap(), &config()).await.unwrap();
+        // Whatever of the broker is left holds its clock.
+        let clock = Arc::new(SystemClock::new());
+        let held = Arc::downgrade(&clock);
+        let broker = open_by(&disk, clock).await.unwrap();
         broker.close(Duration::from_secs(10)).await.unwrap();
         drop(broker);
         // What still runs when it is dropped ends by itself.
         let gone = async {
-            while watched.strong_count() > 0 {
+            while held.strong_count() > 0 {
                 tokio::task::yield_now().await
             }
         };
